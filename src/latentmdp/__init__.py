@@ -1,0 +1,56 @@
+"""Plan and learn in latent MDPs with context in hindsight.
+
+The public names are listed once, in `_HOME`; each is imported from its module at first use, so
+that `import latentmdp` is fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from latentmdp._version import __version__
+
+_HOME = {
+    "ModelError": "errors",
+    "LatentMDP": "model",
+    "Layout": "model",
+    "PolicyGraph": "policy",
+    "Cursor": "policy",
+    "initial_belief": "belief",
+    "update_belief": "belief",
+    "reach_weights": "belief",
+    "Evaluation": "evaluation",
+    "evaluate": "evaluation",
+    "return_distribution": "evaluation",
+    "context_optimal": "evaluation",
+    "load": "formats",
+    "save": "formats",
+    "load_policy": "formats",
+    "save_policy": "formats",
+    "make": "domains",
+    "LatentMDPEnv": "environments",
+    "LatentMDPVectorEnv": "environments",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.domains import make
+    from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
+    from latentmdp.errors import ModelError
+    from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
+    from latentmdp.formats import load, load_policy, save, save_policy
+    from latentmdp.model import LatentMDP, Layout
+    from latentmdp.policy import Cursor, PolicyGraph
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"latentmdp.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'latentmdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,237 @@
+"""From a user's arrays to canonical sparse rows: sort, merge, check, label.
+
+Row `(m, s, a)` has index `(m*S + s)*A + a` and lists its outcomes `(next, symbol, prob, reward)`,
+sorted by `(symbol, next)`, each with positive probability. Pure functions, arrays in, arrays out;
+every refusal says what must hold, what was found, and where first.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from latentmdp.errors import ModelError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Sizes(NamedTuple):
+    """Numbers of contexts, states and actions."""
+
+    M: int
+    S: int
+    A: int
+
+
+class Rows(NamedTuple):
+    """Canonical outcomes in CSR form, `indptr (M*S*A + 1,)`, the rest `(nnz,)`."""
+
+    indptr: Ints
+    next: Ints
+    symbol: Ints
+    prob: Floats
+    reward: Floats
+
+
+def sum_tolerance(length: Any) -> Any:
+    """How far a row of `length` floating-point probabilities may be from summing to 1.
+
+    Rounding each entry and adding them up errs by about `length` units in the last place; the
+    constant leaves room for a division and a product. 10 entries: 1.6e-14.
+    """
+    return (length + 8) * 2.0**-50
+
+
+def floats(name: str, value: ArrayLike) -> Floats:
+    """`value` as a finite float64 array."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must be an array of numbers; {error}") from None
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0]
+        raise ModelError(f"{at(name, where)} must be finite; it is {array[tuple(where)]}")
+    return array
+
+
+def integers(name: str, value: ArrayLike, below: int) -> Ints:
+    """`value` as a one-dimensional int64 array with entries in `[0, below)`."""
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise ModelError(f"{name} must be one-dimensional; its shape is {array.shape}")
+    if array.dtype.kind not in "iu":
+        exact = array.dtype.kind == "f" and np.isfinite(array).all()
+        if not (exact and (array == np.floor(array)).all()) and array.size:
+            raise ModelError(f"{name} must hold whole numbers; its type is {array.dtype}")
+    array = array.astype(np.int64)
+    bad = (array < 0) | (array >= below)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ModelError(f"{name}[{i}] must be from 0 to {below - 1}; it is {array[i]}")
+    return array
+
+
+def at(name: str, where: ArrayLike) -> str:
+    """`P[m=2, s=0, a=1]` for the entry of `name` at an index of up to four axes."""
+    axes = {"w": "m", "nu": "ms"}.get(name, ["m", "s", "a", "next"])
+    index = [int(i) for i in np.atleast_1d(np.asarray(where))]
+    return f"{name}[{', '.join(f'{x}={i}' for x, i in zip(axes, index, strict=False))}]"
+
+
+def distributions(name: str, array: Floats) -> Floats:
+    """Check that the last axis of `array` holds probability distributions."""
+    if (array < 0).any():
+        where = np.argwhere(array < 0)[0]
+        raise ModelError(f"{at(name, where)} must be at least 0; it is {array[tuple(where)]:.17g}")
+    total = array.sum(axis=-1)
+    bad = np.abs(total - 1.0) > sum_tolerance(array.shape[-1])
+    if bad.any():
+        where = np.argwhere(bad)[0]
+        what = at(name, where) if where.size else name
+        raise ModelError(f"{what} must sum to 1; it sums to {total[tuple(where)]:.17g}")
+    return array
+
+
+def dense_to_outcomes(P: ArrayLike, R: ArrayLike) -> tuple[Sizes, Ints, Ints, Floats, Floats]:
+    """`(sizes, row, next, prob, reward)` of the positive entries of dense `P (M,S,A,S)`."""
+    P, R = floats("P", P), floats("R", R)
+    if P.ndim != 4 or P.shape[1] != P.shape[3] or 0 in P.shape:
+        raise ModelError(f"P must have the shape (M, S, A, S), none of them 0; it is {P.shape}")
+    if R.shape not in (P.shape[:3], P.shape):
+        raise ModelError(
+            f"R must have the shape {P.shape[:3]} or {P.shape} to go with P; it is {R.shape}"
+        )
+    distributions("P", P)
+    M, S, A, _ = P.shape
+    flat = np.flatnonzero(P)
+    row, nxt = np.divmod(flat, S)
+    reward = R.reshape(-1)[flat if R.ndim == 4 else row]
+    return Sizes(M, S, A), row, nxt, P.reshape(-1)[flat], reward
+
+
+def build_rows(
+    sizes: Sizes, row: Ints, nxt: Ints, prob: Floats, reward: Floats, observe_rewards: bool
+) -> Rows:
+    """Sort, add up repeated outcomes, check the sums, label the symbols. `O(n log n)`."""
+    M, S, A = sizes
+    n_rows = M * S * A
+    if n_rows > 2**62 // S:
+        raise ModelError(f"M*S*A*S must stay below 2^62; it is {n_rows * S}")
+    if (prob < 0).any():
+        i = int(np.argmax(prob < 0))
+        raise ModelError(
+            f"{_row_name(sizes, row[i])} must have probabilities of at least 0; "
+            f"next={nxt[i]} has {prob[i]:.17g}"
+        )
+    if not prob.all():
+        keep = prob > 0
+        row, nxt, prob, reward = row[keep], nxt[keep], prob[keep], reward[keep]
+    key = row * S + nxt
+    if (np.diff(key) <= 0).any():
+        order = np.argsort(key, kind="stable")
+        key, prob, reward = key[order], prob[order], reward[order]
+        del order
+    key, prob, reward = _add_up(sizes, key, prob, reward, observe_rewards)
+    row, nxt = np.divmod(key, S)
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
+    _check_sums(sizes, indptr, prob)
+    reward = reward + 0.0  # no negative zero
+    if not observe_rewards:
+        return Rows(indptr, nxt, np.zeros_like(nxt), prob, reward)
+    if constant_in_rows(indptr, reward):
+        of_row = _rank_in_group(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
+        return Rows(indptr, nxt, of_row[row], prob, reward)
+    symbol = _rank_in_group(row % (S * A) * S + nxt, reward)
+    order = np.lexsort((nxt, symbol, row))
+    return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
+
+
+def relabel(sizes: Sizes, rows: Rows, observe_rewards: bool) -> Rows:
+    """The same rows with rewards observed or hidden."""
+    row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+    return build_rows(sizes, row, rows.next, rows.prob, rows.reward, observe_rewards)
+
+
+def constant_in_rows(indptr: Ints, reward: Floats) -> bool:
+    """Whether the reward depends on `(m, s, a)` alone."""
+    return bool((reward == np.repeat(reward[indptr[:-1]], np.diff(indptr))).all())
+
+
+def extreme_totals(
+    sizes: Sizes, rows: Rows, nu: Floats, horizon: int, discount: float, sign: int
+) -> Floats:
+    """`(M,)` largest (`sign=1`) or smallest (`-1`) total reward reachable in each context.
+
+    Dynamic programming on the support: only whether an outcome is possible matters. `O(H nnz)`,
+    less when the values stop changing.
+    """
+    M, S, A = sizes
+    context = np.arange(M * S * A) // (S * A)
+    target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
+    starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
+    value = np.zeros(M * S)
+    for _ in range(horizon):
+        total = sign * rows.reward
+        total += discount * value[target]
+        new = np.maximum.reduceat(total, starts)
+        if np.array_equal(new, value):
+            break
+        value = new
+    return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1)
+
+
+def _row_name(sizes: Sizes, row: int) -> str:
+    m, sa = divmod(int(row), sizes.S * sizes.A)
+    return at("P", [m, *divmod(sa, sizes.A)])
+
+
+def _check_sums(sizes: Sizes, indptr: Ints, prob: Floats) -> None:
+    length = np.diff(indptr)
+    if (length == 0).any():
+        row = int(np.argmax(length == 0))
+        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it has no outcomes")
+    total = np.add.reduceat(prob, indptr[:-1])
+    bad = np.abs(total - 1.0) > sum_tolerance(length)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it sums to {total[row]:.17g}")
+
+
+def _add_up(
+    sizes: Sizes, key: Ints, prob: Floats, reward: Floats, observe_rewards: bool
+) -> tuple[Ints, Floats, Floats]:
+    """Merge repeated `(row, next)`: probabilities add up, hidden rewards average."""
+    first = np.ones(len(key), dtype=bool)
+    first[1:] = key[1:] != key[:-1]
+    if first.all():
+        return key, prob, reward
+    starts = np.flatnonzero(first)
+    total = np.add.reduceat(prob, starts)
+    low, high = np.minimum.reduceat(reward, starts), np.maximum.reduceat(reward, starts)
+    differ = low != high
+    if differ.any() and observe_rewards:
+        i = int(np.argmax(differ))
+        row, nxt = divmod(int(key[starts[i]]), sizes.S)
+        raise ModelError(
+            f"{_row_name(sizes, row)} must have one reward per next state when rewards are "
+            f"observed; next={nxt} has {low[i]:.17g} and {high[i]:.17g}"
+        )
+    mean = np.where(differ, np.add.reduceat(prob * reward, starts) / total, low)
+    return key[starts], total, mean
+
+
+def _rank_in_group(group: Ints, value: Floats) -> Ints:
+    """Index of each value among the distinct values of its group, in ascending order."""
+    order = np.lexsort((value, group))
+    g, v = group[order], value[order]
+    new_group = np.ones(len(g), dtype=bool)
+    new_group[1:] = g[1:] != g[:-1]
+    new_value = np.ones(len(g), dtype=bool)
+    new_value[1:] = new_group[1:] | (v[1:] != v[:-1])
+    count = np.cumsum(new_value)
+    first_of_group = np.maximum.accumulate(np.where(new_group, count, 0))
+    rank = np.empty(len(g), dtype=np.int64)
+    rank[order] = count - first_of_group
+    return rank

@@ -1,0 +1,1 @@
+"""Compiled kernels: the only importers of Numba; arrays in, arrays out."""

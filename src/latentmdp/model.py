@@ -1,0 +1,392 @@
+"""`LatentMDP`: `M` tabular MDPs on shared states and actions, in canonical sparse form.
+
+Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
+`horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
+rewards the index of the reward among the contexts' rewards there, with hidden rewards always 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latentmdp import canonical
+from latentmdp.canonical import Floats, Ints, Rows, Sizes
+from latentmdp.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where states lie on a grid, for drawing.
+
+    `positions[s] = (row, column)`, `(-1, -1)` for a state that is not on the grid; `walls` are
+    blocked cells; `marks[m]` are the states to mark in context `m` (a maze's goals).
+    """
+
+    shape: tuple[int, int]
+    positions: tuple[tuple[int, int], ...]
+    walls: tuple[tuple[int, int], ...] = ()
+    marks: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LatentMDP:
+    """A latent MDP, frozen and validated once.
+
+    Build it with `from_arrays`, `from_rows`, `latentmdp.make` or `latentmdp.load`.
+
+    >>> P = [[[[1.0]]], [[[1.0]]]]  # two contexts, one state, one action
+    >>> model = LatentMDP.from_arrays(P, [[[0.0]], [[0.5]]], w=[0.5, 0.5], nu=[[1], [1]], horizon=2)
+    >>> model.M, model.S, model.A, model.H, model.max_return
+    (2, 1, 1, 2, 1.0)
+    """
+
+    w: Floats  # (M,) weights of the contexts
+    nu: Floats  # (M, S) first state, by context
+    horizon: int
+    discount: float
+    n_actions: int
+    indptr: Ints  # (M*S*A + 1,) CSR rows; row (m, s, a) is (m*S + s)*A + a
+    next: Ints  # (nnz,)
+    symbol: Ints  # (nnz,)
+    prob: Floats  # (nnz,)
+    reward: Floats  # (nnz,)
+    observe_rewards: bool
+    return_limit: float | None  # what totals were checked against; None: any finite rewards
+    min_return: float  # bounds on an episode's total reward, over all policies
+    max_return: float
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+    context_names: tuple[str, ...] | None = None
+    layout: Layout | None = None
+    reward_scale: float = 1.0  # the user's reward is `reward * reward_scale + reward_shift`
+    reward_shift: float = 0.0
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_arrays(
+        cls,
+        P: ArrayLike,
+        R: ArrayLike,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        *,
+        observe_rewards: bool = True,
+        discount: float = 1.0,
+        max_return: float | None = 1.0,
+        **labels: Any,
+    ) -> "LatentMDP":
+        """From dense `P (M,S,A,S)` and `R (M,S,A)` or `(M,S,A,S)`.
+
+        `max_return` bounds every episode's total reward and asks for non-negative rewards;
+        `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
+        `context_names`, `layout`.
+        """
+        sizes, row, nxt, prob, reward = canonical.dense_to_outcomes(P, R)
+        rows = canonical.build_rows(sizes, row, nxt, prob, reward, observe_rewards)
+        return cls._checked(
+            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        context: ArrayLike,
+        state: ArrayLike,
+        action: ArrayLike,
+        next: ArrayLike,
+        prob: ArrayLike,
+        reward: ArrayLike,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        *,
+        n_actions: int | None = None,
+        observe_rewards: bool = True,
+        discount: float = 1.0,
+        max_return: float | None = 1.0,
+        **labels: Any,
+    ) -> "LatentMDP":
+        """From one entry per outcome, in any order; repeated outcomes add up.
+
+        The numbers of contexts and states are those of `nu (M, S)`; `n_actions` defaults to the
+        largest action plus one. Where repeated outcomes differ in reward, hidden rewards are
+        averaged by probability and observed ones refused.
+        """
+        shape = np.shape(nu)
+        if len(shape) != 2 or 0 in shape:
+            raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
+        if n_actions is None:
+            n_actions = int(np.max(np.asarray(action), initial=-1)) + 1
+        sizes = Sizes(shape[0], shape[1], n_actions)
+        c = canonical.integers("context", context, sizes.M)
+        s = canonical.integers("state", state, sizes.S)
+        a = canonical.integers("action", action, sizes.A)
+        nxt = canonical.integers("next", next, sizes.S)
+        p, r = canonical.floats("prob", prob), canonical.floats("reward", reward)
+        lengths = [len(x) for x in (c, s, a, nxt, np.atleast_1d(p), np.atleast_1d(r))]
+        if len(set(lengths)) != 1 or lengths[0] == 0:
+            raise ModelError(
+                "context, state, action, next, prob, reward must have one length, not 0; "
+                f"they have {lengths}"
+            )
+        row = (c * sizes.S + s) * sizes.A + a
+        del c, s, a
+        rows = canonical.build_rows(sizes, row, nxt, p, r, observe_rewards)
+        return cls._checked(
+            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels
+        )
+
+    @classmethod
+    def _checked(
+        cls,
+        sizes: Sizes,
+        rows: Rows,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        observe_rewards: bool,
+        discount: float,
+        max_return: float | None,
+        labels: dict[str, Any],
+    ) -> "LatentMDP":
+        M, S, A = sizes
+        w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
+        if w.shape != (M,):
+            raise ModelError(f"w must have the shape ({M},), one weight per context; it is {w.shape}")
+        if nu.shape != (M, S):
+            raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
+        canonical.distributions("w", w)
+        canonical.distributions("nu", nu)
+        horizon = _whole("horizon", horizon, 1)
+        if not isinstance(observe_rewards, (bool, np.bool_)):
+            raise ModelError(f"observe_rewards must be True or False; it is {observe_rewards!r}")
+        discount = float(discount)
+        if not 0.0 < discount <= 1.0:
+            raise ModelError(f"discount must be above 0 and at most 1; it is {discount}")
+        low = canonical.extreme_totals(sizes, rows, nu, horizon, discount, -1)
+        high = canonical.extreme_totals(sizes, rows, nu, horizon, discount, 1)
+        if max_return is None:
+            limits = float(low.min()), float(high.max())
+        else:
+            max_return = float(max_return)
+            _check_rewards(sizes, rows, high, horizon, max_return)
+            limits = 0.0, max_return
+        model = cls(
+            w, nu, horizon, discount, A, *rows, bool(observe_rewards), max_return, *limits,
+            **_check_labels(sizes, labels),
+        )  # fmt: skip
+        for array in (w, nu, *rows):
+            array.flags.writeable = False
+        return model
+
+    def replace(self, **changes: Any) -> "LatentMDP":
+        """A copy with other `w, nu, horizon, discount, observe_rewards, max_return`, names or layout.
+
+        Checked again. Unless `max_return` is given, the limit the model was built with holds.
+        """
+        known = (*_LABELS, "w", "nu", "horizon", "discount", "observe_rewards", "max_return")
+        for name in changes:
+            if name not in known:
+                raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
+        labels = {name: changes.get(name, getattr(self, name)) for name in _LABELS}
+        observe = changes.get("observe_rewards", self.observe_rewards)
+        rows = self.rows
+        if observe != self.observe_rewards:
+            rows = canonical.relabel(self.sizes, rows, observe)
+        return self._checked(
+            self.sizes,
+            rows,
+            changes.get("w", self.w),
+            changes.get("nu", self.nu),
+            changes.get("horizon", self.horizon),
+            observe,
+            changes.get("discount", self.discount),
+            changes.get("max_return", self.return_limit),
+            labels,
+        )
+
+    def normalized(self) -> "LatentMDP":
+        """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
+
+        Remembers both (`reward_scale`, `reward_shift`); `in_user_units` turns values back.
+        A model that already satisfies both conditions keeps its rewards.
+        """
+        shift = min(0.0, float(self.reward.min()))
+        rows = self.rows._replace(reward=self.reward - shift)
+        high = canonical.extreme_totals(
+            self.sizes, rows, self.nu, self.horizon, self.discount, 1
+        ).max()
+        scale = max(1.0, float(high))
+        labels: dict[str, Any] = {name: getattr(self, name) for name in _LABELS}
+        labels["reward_shift"] = self.reward_shift + self.reward_scale * shift
+        labels["reward_scale"] = self.reward_scale * scale
+        rows = rows._replace(reward=rows.reward / scale)
+        return self._checked(
+            self.sizes, rows, self.w, self.nu, self.horizon, self.observe_rewards, self.discount,
+            1.0, labels,
+        )  # fmt: skip
+
+    def in_user_units(self, value: float) -> float:
+        """A value of this model in the units of the rewards before `normalized()`."""
+        steps = (
+            float(self.horizon)
+            if self.discount == 1.0
+            else (1.0 - self.discount**self.horizon) / (1.0 - self.discount)
+        )
+        return value * self.reward_scale + self.reward_shift * steps
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def M(self) -> int:
+        """Number of contexts."""
+        return len(self.w)
+
+    @property
+    def S(self) -> int:
+        """Number of states."""
+        return int(self.nu.shape[1])
+
+    @property
+    def A(self) -> int:
+        """Number of actions."""
+        return self.n_actions
+
+    @property
+    def H(self) -> int:
+        """The horizon: every episode has exactly this many steps."""
+        return self.horizon
+
+    @property
+    def sizes(self) -> Sizes:
+        """`(M, S, A)`."""
+        return Sizes(self.M, self.S, self.A)
+
+    @property
+    def rows(self) -> Rows:
+        """The outcomes in CSR form."""
+        return Rows(self.indptr, self.next, self.symbol, self.prob, self.reward)
+
+    @property
+    def Gamma(self) -> int:
+        """The largest number of next states of any row."""
+        return int(np.diff(self.indptr).max())
+
+    @property
+    def rewards_on_transitions(self) -> bool:
+        """Whether the reward depends on the next state as well."""
+        return not canonical.constant_in_rows(self.indptr, self.reward)
+
+    @property
+    def row_reward(self) -> Floats:
+        """`(M*S*A,)` expected reward of each row."""
+        if self.rewards_on_transitions:
+            return np.add.reduceat(self.prob * self.reward, self.indptr[:-1])
+        return self.reward[self.indptr[:-1]]
+
+    @property
+    def P(self) -> Floats:
+        """`(M, S, A, S)` transition probabilities, dense."""
+        return self._dense(self.prob)
+
+    @property
+    def R(self) -> Floats:
+        """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense."""
+        if self.rewards_on_transitions:
+            return self._dense(self.reward)
+        return self.row_reward.reshape(self.M, self.S, self.A).copy()
+
+    def _dense(self, values: Floats) -> Floats:
+        M, S, A = self.sizes
+        if M * S * A * S > 2**31:
+            raise ModelError(f"a dense view must have at most 2^31 entries; {M * S * A * S} asked")
+        dense = np.zeros((M * S * A, S))
+        dense[np.repeat(np.arange(M * S * A), np.diff(self.indptr)), self.next] = values
+        return dense.reshape(M, S, A, S)
+
+    def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
+        """The symbol an agent sees with this reward there; -1 if no context can give it."""
+        for m in range(self.M):
+            row = (m * self.S + state) * self.A + action
+            for i in range(self.indptr[row], self.indptr[row + 1]):
+                if self.next[i] == next and (not self.observe_rewards or self.reward[i] == reward):
+                    return int(self.symbol[i])
+        return -1
+
+    def describe(self) -> "Description":  # noqa: F821
+        """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
+        from latentmdp.description import describe
+
+        return describe(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LatentMDP):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        rewards = "observed" if self.observe_rewards else "hidden"
+        return (
+            f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
+            f"rewards {rewards}, discount={self.discount:g})"
+        )
+
+
+_LABELS = (
+    "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
+)  # fmt: skip
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
+    if not ok or value != value // 1 or value < least:
+        raise ModelError(f"{name} must be a whole number of at least {least}; it is {value!r}")
+    return int(value)
+
+
+def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: float) -> None:
+    """Non-negative rewards and totals of at most `limit`, or a sentence that says where not."""
+    if (rows.reward < 0).any():
+        i = int(np.argmax(rows.reward < 0))
+        row = int(np.searchsorted(rows.indptr, i, side="right")) - 1
+        m, sa = divmod(row, sizes.S * sizes.A)
+        raise ModelError(
+            f"{canonical.at('R', [m, *divmod(sa, sizes.A)])} must be at least 0; "
+            f"it is {rows.reward[i]:.17g} (max_return=None accepts any finite rewards)"
+        )
+    slack = canonical.sum_tolerance(horizon) * max(1.0, limit)
+    if (high > limit + slack).any():
+        m = int(np.argmax(high > limit + slack))
+        raise ModelError(
+            f"the total reward of an episode must be at most max_return={limit:g}; context {m} can "
+            f"reach {high[m]:.17g} (scale the rewards, or give max_return=None and use normalized())"
+        )
+
+
+def _check_labels(sizes: Sizes, labels: dict[str, Any]) -> dict[str, Any]:
+    for name in labels:
+        if name not in _LABELS:
+            raise ModelError(f"the labels are {', '.join(_LABELS)}; not {name!r}")
+    checked = dict(labels)
+    for name, count in zip(("context_names", "state_names", "action_names"), sizes, strict=True):
+        names: Sequence[str] | None = labels.get(name)
+        if names is not None:
+            checked[name] = tuple(names)
+            if len(checked[name]) != count or not all(isinstance(x, str) for x in checked[name]):
+                raise ModelError(f"{name} must be {count} strings; found {len(checked[name])} items")
+    layout = labels.get("layout")
+    if layout is not None:
+        if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
+            raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
+        if layout.marks is not None and len(layout.marks) != sizes.M:
+            raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
+    return checked
