@@ -1,21 +1,24 @@
 """Visit counts of Algorithm 1: what the learner has seen, and the snapshot it plans with.
 
-A row is `(m, s, a)`, numbered `(m * S + s) * A + a` as in `LatentMDP`. A slot is one next state that the row
-can record; given the context, the next state alone identifies an outcome, since rewards are known.
+A row is `(m, s, a)`, numbered `(m * S + s) * A + a` as in `LatentMDP`. A slot is one next state
+that the row can record; given the context, the next state alone identifies an outcome, since
+rewards are known.
 
-Layout (CSR): the slots of row `i` are `indptr[i]:indptr[i+1]`, and slot `k` counts next state `next[k]`.
+Layout (CSR): the slots of row `i` are `indptr[i]:indptr[i+1]`; slot `k` counts next state `next[k]`.
 
     n      (rows,)   visits so far                      n_m(s, a)
     n_next (slots,)  of them, those that went to next   n_m(s' | s, a)
     N      (rows,)   visits at the row's last snapshot  N_m(s, a)
     N_next (slots,)  of those, the ones to next; P_hat = N_next / N
 
-The layout is storage, not knowledge: a slot whose count is zero is a next state never seen, and everything
-that reads counts treats it exactly like a next state without a slot. So a simulator may lay the slots out along
-the true model (`for_model`; then slot `k` is the model's outcome `k`), while a learner in a user's own loop starts
-with no slots and lets them grow (`empty`). `version` changes whenever the layout does.
+The layout is storage, not knowledge: a slot whose count is zero is a next state never seen, and
+everything that reads counts treats it exactly like a next state without a slot. So a simulator may
+lay the slots out along the true model (`for_model`; then slot `k` is the model's outcome `k`), while
+a learner in a user's own loop starts with no slots and lets them grow (`empty`). `version` changes
+whenever the layout does.
 
-The arrays are public and may be written in place by kernels; `indptr` and `next` only through `grow`.
+The arrays are public and may be written in place by kernels; `indptr` and `next` change only
+through `grow`, which replaces the arrays by longer ones.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.errors import ModelError
+
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
 
@@ -31,18 +36,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Counts:
-    """Counts and snapshot of every row, in a CSR layout that can grow (see the module's docstring)."""
+    """Counts and snapshot of every row, in a CSR layout that can grow; see the module."""
 
     __slots__ = ("A", "M", "N", "N_next", "S", "indptr", "n", "n_next", "next", "version")
 
     def __init__(self, M: int, S: int, A: int, indptr: Array, next: Array) -> None:
         self.M, self.S, self.A = int(M), int(S), int(A)
-        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
-        self.next = np.ascontiguousarray(next, dtype=np.int64)
+        self.indptr = np.array(indptr, dtype=np.int64)  # own copies: a model's arrays are frozen
+        self.next = np.array(next, dtype=np.int64)
         if self.indptr.shape != (self.rows + 1,) or self.indptr[-1] != self.next.size:
-            raise ValueError(
-                f"indptr must have M*S*A + 1 = {self.rows + 1} entries and end at {self.next.size}; "
-                f"found shape {self.indptr.shape}"
+            raise ModelError(
+                f"indptr must have M*S*A + 1 = {self.rows + 1} entries and end at "
+                f"{self.next.size}; its shape is {self.indptr.shape}"
             )
         self.n = np.zeros(self.rows, dtype=np.int64)
         self.N = np.zeros(self.rows, dtype=np.int64)
@@ -59,20 +64,20 @@ class Counts:
 
     @classmethod
     def for_model(cls, model: LatentMDP) -> Counts:
-        """Nothing seen, one slot per outcome of the model, in the model's order (for simulators)."""
+        """Nothing seen, one slot per outcome of the model, in its order (for simulators)."""
         return cls(model.M, model.S, model.A, model.indptr, model.next)
 
     @classmethod
     def from_visits(cls, visits: Array) -> Counts:
-        """Counts with the snapshot taken now, from integers `(M, S, A, S)` of observed transitions."""
+        """From integers `(M, S, A, S)` of observed transitions, with the snapshot taken now."""
         visits = np.asarray(visits)
         if visits.ndim != 4 or visits.shape[1] != visits.shape[3]:
-            raise ValueError(f"visits must have shape (M, S, A, S); found {visits.shape}")
+            raise ModelError(f"visits must have shape (M, S, A, S); found {visits.shape}")
         if not np.issubdtype(visits.dtype, np.integer):
-            raise ValueError(f"visits must be integers; found {visits.dtype}")
+            raise ModelError(f"visits must be integers; found {visits.dtype}")
         if visits.size and visits.min() < 0:
             where = tuple(int(i) for i in np.argwhere(visits < 0)[0])
-            raise ValueError(f"visits must not be negative; visits{list(where)} is {visits[where]}")
+            raise ModelError(f"visits must not be negative; visits{list(where)} is {visits[where]}")
         M, S, A, _ = visits.shape
         flat = visits.reshape(M * S * A, S)
         row, nxt = np.nonzero(flat)
@@ -123,7 +128,7 @@ class Counts:
         return -1
 
     def record(self, row: int, next: int) -> int:
-        """Count one transition; the layout grows if the outcome is new. Returns the row's visits."""
+        """Count one transition, growing the layout if it is new. Returns the row's visits."""
         k = self.slot(row, next)
         if k < 0:
             k = self.grow(row, next)
@@ -134,12 +139,12 @@ class Counts:
     def grow(self, row: int, next: int) -> int:
         """Add an empty slot at the end of a row; O(slots). Returns the slot."""
         if not 0 <= next < self.S:
-            raise ValueError(f"next state must lie in 0..{self.S - 1}; found {next}")
+            raise ModelError(f"next state must lie in 0..{self.S - 1}; found {next}")
         k = int(self.indptr[row + 1])
         self.next = np.insert(self.next, k, next)
         self.n_next = np.insert(self.n_next, k, 0)
         self.N_next = np.insert(self.N_next, k, 0)
-        self.indptr = self.indptr.copy()  # never write into a model's own array
+        self.indptr = self.indptr.copy()
         self.indptr[row + 1 :] += 1
         self.version += 1
         return k
