@@ -4,7 +4,7 @@ A row is `(m, s, a)`, numbered `(m * S + s) * A + a` as in `LatentMDP`. A slot i
 that the row can record; given the context, the next state alone identifies an outcome, since
 rewards are known.
 
-Layout (CSR): the slots of row `i` are `indptr[i]:indptr[i+1]`; slot `k` counts next state `next[k]`.
+Layout (CSR): row `i` has the slots `indptr[i]:indptr[i+1]`; slot `k` counts next state `next[k]`.
 
     n      (rows,)   visits so far                      n_m(s, a)
     n_next (slots,)  of them, those that went to next   n_m(s' | s, a)
@@ -13,7 +13,7 @@ Layout (CSR): the slots of row `i` are `indptr[i]:indptr[i+1]`; slot `k` counts 
 
 The layout is storage, not knowledge: a slot whose count is zero is a next state never seen, and
 everything that reads counts treats it exactly like a next state without a slot. So a simulator may
-lay the slots out along the true model (`for_model`; then slot `k` is the model's outcome `k`), while
+lay the slots out along the true model (`for_model`; then slot `k` is the model's outcome `k`), and
 a learner in a user's own loop starts with no slots and lets them grow (`empty`). `version` changes
 whenever the layout does.
 
