@@ -31,7 +31,7 @@ _HOME = {
     "LatentMDPVectorEnv": "environments",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from latentmdp.belief import initial_belief, reach_weights, update_belief

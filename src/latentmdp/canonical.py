@@ -179,7 +179,7 @@ def extreme_totals(
         if np.array_equal(new, value):
             break
         value = new
-    return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1)
+    return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
 
 
 def _row_name(sizes: Sizes, row: int) -> str:

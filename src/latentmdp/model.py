@@ -7,7 +7,7 @@ rewards the index of the reward among the contexts' rewards there, with hidden r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike
 from latentmdp import canonical
 from latentmdp.canonical import Floats, Ints, Rows, Sizes
 from latentmdp.errors import ModelError
+
+if TYPE_CHECKING:
+    from latentmdp.description import Description
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,21 @@ class Layout:
     positions: tuple[tuple[int, int], ...]
     walls: tuple[tuple[int, int], ...] = ()
     marks: tuple[tuple[int, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        rows, columns = (int(i) for i in self.shape)
+        object.__setattr__(self, "shape", (rows, columns))
+        for name in ("positions", "walls", "marks"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, tuple(tuple(int(i) for i in x) for x in value))
+        for name in ("positions", "walls"):
+            for i, cell in enumerate(getattr(self, name)):
+                on_grid = len(cell) == 2 and 0 <= cell[0] < rows and 0 <= cell[1] < columns
+                if not on_grid and not (name == "positions" and cell == (-1, -1)):
+                    raise ModelError(
+                        f"layout.{name}[{i}] must lie on the {rows} x {columns} grid; it is {cell}"
+                    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +175,9 @@ class LatentMDP:
         M, S, A = sizes
         w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
         if w.shape != (M,):
-            raise ModelError(f"w must have the shape ({M},), one weight per context; it is {w.shape}")
+            raise ModelError(
+                f"w must have the shape ({M},), one weight per context; it is {w.shape}"
+            )
         if nu.shape != (M, S):
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         canonical.distributions("w", w)
@@ -185,7 +205,7 @@ class LatentMDP:
         return model
 
     def replace(self, **changes: Any) -> "LatentMDP":
-        """A copy with other `w, nu, horizon, discount, observe_rewards, max_return`, names or layout.
+        """A copy with another `w, nu, horizon, discount, observe_rewards, max_return` or label.
 
         Checked again. Unless `max_return` is given, the limit the model was built with holds.
         """
@@ -318,7 +338,7 @@ class LatentMDP:
                     return int(self.symbol[i])
         return -1
 
-    def describe(self) -> "Description":  # noqa: F821
+    def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
         from latentmdp.description import describe
 
@@ -368,7 +388,7 @@ def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: 
         m = int(np.argmax(high > limit + slack))
         raise ModelError(
             f"the total reward of an episode must be at most max_return={limit:g}; context {m} can "
-            f"reach {high[m]:.17g} (scale the rewards, or give max_return=None and use normalized())"
+            f"reach {high[m]:.17g} (scale the rewards, or use max_return=None and normalized())"
         )
 
 
@@ -382,11 +402,16 @@ def _check_labels(sizes: Sizes, labels: dict[str, Any]) -> dict[str, Any]:
         if names is not None:
             checked[name] = tuple(names)
             if len(checked[name]) != count or not all(isinstance(x, str) for x in checked[name]):
-                raise ModelError(f"{name} must be {count} strings; found {len(checked[name])} items")
+                raise ModelError(
+                    f"{name} must be {count} strings; found {len(checked[name])} items"
+                )
     layout = labels.get("layout")
     if layout is not None:
         if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
             raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
+        marked = [s for states in layout.marks or () for s in states]
         if layout.marks is not None and len(layout.marks) != sizes.M:
             raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
+        if any(not 0 <= s < sizes.S for s in marked):
+            raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")
     return checked

@@ -1,0 +1,72 @@
+"""Beliefs over contexts, and how likely each node of a policy is in each context."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latentmdp.canonical import Floats
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+
+if TYPE_CHECKING:
+    from latentmdp.policy import PolicyGraph
+
+
+def initial_belief(model: LatentMDP, state: int) -> Floats | None:
+    """`(M,)` belief after seeing the first state, `b_m ∝ w_m nu_m(s)`; None if it is impossible."""
+    return _normalized(model.w * model.nu[:, state])
+
+
+def update_belief(
+    model: LatentMDP,
+    belief: Floats,
+    state: int,
+    action: int,
+    next: int,
+    *,
+    symbol: int | None = None,
+    reward: float | None = None,
+) -> Floats | None:
+    """`(M,)` belief after one more observation; None if it is impossible under `belief`.
+
+    `b_m(h a r s') ∝ b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]`. What was seen besides the next state is
+    given as a `symbol` or as a `reward`; with hidden rewards neither is needed.
+    """
+    if symbol is None:
+        if model.observe_rewards:
+            if reward is None:
+                raise ModelError("rewards are observed: give the symbol or the reward")
+            symbol = model.symbol_of(state, action, next, reward)
+        else:
+            symbol = 0
+    likelihood = np.zeros(model.M)
+    for m in range(model.M):
+        row = (m * model.S + state) * model.A + action
+        for i in range(model.indptr[row], model.indptr[row + 1]):
+            if model.next[i] == next and model.symbol[i] == symbol:
+                likelihood[m] = model.prob[i]
+    return _normalized(belief * likelihood)
+
+
+def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
+    """`(N, M)` probability of the context and of being at the node at its step.
+
+    Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
+    """
+    from latentmdp.evaluation import check_fits
+    from latentmdp.kernels.policies import reach
+
+    check_fits(model, policy)
+    g = np.zeros((policy.N, model.M))
+    start = model.w[:, None] * model.nu
+    reach(
+        model.indptr, model.next, model.symbol, model.prob, model.A, policy.step, policy.state,
+        policy.action, policy.indptr, policy.symbol, policy.next, policy.node, policy.root,
+        policy.default, start, g,
+    )  # fmt: skip
+    return g
+
+
+def _normalized(weight: Floats) -> Floats | None:
+    total = weight.sum()
+    return weight / total if total > 0 else None

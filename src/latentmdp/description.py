@@ -1,0 +1,139 @@
+"""What a model is, in a few lines: sizes, largest totals, where the contexts differ."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from latentmdp import canonical
+from latentmdp.canonical import Ints
+from latentmdp.model import LatentMDP
+
+
+@dataclass(frozen=True)
+class Description:
+    """Facts about a model; `str()` sets them for people, `to_dict()` for machines.
+
+    `transitions_differ` and `rewards_differ` list the `(state, action)` pairs at which not all
+    contexts agree; `alike` groups the contexts that agree everywhere, first states included.
+    """
+
+    M: int
+    S: int
+    A: int
+    H: int
+    Gamma: int
+    rows: int
+    outcomes: int
+    discount: float
+    observe_rewards: bool
+    rewards_on_transitions: bool
+    smallest_totals: tuple[float, ...]
+    largest_totals: tuple[float, ...]
+    transitions_differ: tuple[tuple[int, int], ...]
+    rewards_differ: tuple[tuple[int, int], ...]
+    first_states_differ: bool
+    alike: tuple[tuple[int, ...], ...]
+    names: dict[str, tuple[str, ...] | None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        seen = "observed" if self.observe_rewards else "hidden"
+        where = "on transitions" if self.rewards_on_transitions else "on (state, action)"
+        lines = [
+            f"{self.M} contexts, {self.S} states, {self.A} actions, horizon {self.H}, "
+            f"discount {self.discount:g}",
+            f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
+            f"rewards {where}, {seen}; total reward of an episode by context: {self._totals()}",
+            f"transitions differ at {self._places(self.transitions_differ)}",
+            f"rewards differ at {self._places(self.rewards_differ)}",
+            f"first states {'differ' if self.first_states_differ else 'do not differ'}",
+        ]
+        groups = [group for group in self.alike if len(group) > 1]
+        if groups:
+            shown = "; ".join(
+                ", ".join(map(str, g[:8])) + " ..." * (len(g) > 8) for g in groups[:4]
+            )
+            lines.append(f"contexts that are alike in everything: {shown}")
+        return "\n".join(lines)
+
+    def _totals(self) -> str:
+        spans = [
+            f"{lo:.4g} to {hi:.4g}"
+            for lo, hi in zip(self.smallest_totals, self.largest_totals, strict=True)
+        ]
+        if len(set(spans)) == 1:
+            return f"{spans[0]} in each"
+        return ", ".join(spans[:6]) + (f", ... ({len(spans)} in all)" if len(spans) > 6 else "")
+
+    def _places(self, pairs: tuple[tuple[int, int], ...]) -> str:
+        if not pairs:
+            return "no (state, action)"
+        states, actions = self.names["states"], self.names["actions"]
+        shown = [
+            f"({states[s] if states else s}, {actions[a] if actions else a})" for s, a in pairs[:4]
+        ]
+        more = ", ..." if len(pairs) > 4 else ""
+        return f"{len(pairs)} of {self.S * self.A} (state, action): {', '.join(shown)}{more}"
+
+
+def describe(model: LatentMDP) -> Description:
+    """Describe `model`. `O(nnz log nnz)` and the two dynamic programmes of the totals."""
+    M, S, A = model.sizes
+    row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
+    moves = _row_digest(row, M * S * A, model.next, model.prob)
+    pays = _row_digest(row, M * S * A, model.next, model.reward)
+    if not model.rewards_on_transitions:
+        pays = np.unique(model.row_reward, return_inverse=True)[1]
+    by_context = [digest.reshape(M, S * A) for digest in (moves, pays)]
+    differ = [
+        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))
+        for d in by_context
+    ]
+    whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
+    group = np.unique(whole, axis=0, return_inverse=True)[1].reshape(-1)
+    alike = sorted(tuple(int(m) for m in np.flatnonzero(group == g)) for g in np.unique(group))
+    low, high = (
+        canonical.extreme_totals(
+            model.sizes, model.rows, model.nu, model.horizon, model.discount, sign
+        )
+        for sign in (-1, 1)
+    )
+    return Description(
+        M=M,
+        S=S,
+        A=A,
+        H=model.H,
+        Gamma=model.Gamma,
+        rows=M * S * A,
+        outcomes=len(model.prob),
+        discount=model.discount,
+        observe_rewards=model.observe_rewards,
+        rewards_on_transitions=model.rewards_on_transitions,
+        smallest_totals=tuple(float(x) for x in low),
+        largest_totals=tuple(float(x) for x in high),
+        transitions_differ=differ[0],
+        rewards_differ=differ[1],
+        first_states_differ=bool((model.nu != model.nu[0]).any()),
+        alike=tuple(alike),
+        names={
+            "contexts": model.context_names,
+            "states": model.state_names,
+            "actions": model.action_names,
+        },
+    )
+
+
+def _row_digest(row: Ints, n_rows: int, nxt: Ints, value: np.ndarray) -> Ints:
+    """`(n_rows,)` a 64-bit number for the set of `(next, value)` of each row; equal sets, equal."""
+    x = np.unique(value, return_inverse=True)[1].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x += (nxt.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    order = np.argsort(row, kind="stable")
+    starts = np.searchsorted(row[order], np.arange(n_rows))
+    return np.add.reduceat(x[order], starts).view(np.int64)

@@ -1,0 +1,123 @@
+"""Exact evaluation of a policy graph: alpha vectors, value, variance, the return's distribution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a policy earns in a model.
+
+    `alpha (N, M)`: expected remaining reward at each node in each context; `value`: of an episode;
+    `variance`: `Var^pi` of Definition 1, the variance of an episode's total reward; `contexts (M,)`
+    and `context_variances (M,)`: the same given the context.
+    """
+
+    alpha: Floats
+    value: float
+    variance: float
+    contexts: Floats
+    context_variances: Floats
+
+
+def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
+    """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
+
+    >>> from latentmdp import make
+    >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
+    >>> ev = evaluate(model, PolicyGraph.from_table(np.zeros((3, model.S), dtype=int)))
+    >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
+    True
+    """
+    from latentmdp.kernels.policies import alpha_vectors
+
+    check_fits(model, policy)
+    alpha = np.empty((policy.N, model.M))
+    var = np.empty((policy.N, model.M))
+    alpha_vectors(
+        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
+        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
+        policy.node, policy.default, np.empty(model.Gamma), alpha, var,
+    )  # fmt: skip
+    first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
+    contexts = (model.nu * first).sum(axis=1)
+    value = float(model.w @ contexts)
+    carried = (model.nu * first_var).sum(axis=1)
+    # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
+    drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
+    own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
+    return Evaluation(alpha, value, drawn + float(model.w @ carried), contexts, own)
+
+
+def return_distribution(
+    model: LatentMDP, policy: PolicyGraph, max_atoms: int = 5_000_000
+) -> tuple[Floats, Floats]:
+    """`(totals, probabilities)` of an episode's total reward, ascending; exact.
+
+    Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
+    """
+    check_fits(model, policy)
+    m, s = np.nonzero(model.w[:, None] * model.nu)
+    node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
+    tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))
+    for t in range(policy.H):
+        row = (m * model.S + policy.state[node]) * model.A + policy.action[node]
+        length = model.indptr[row + 1] - model.indptr[row]
+        if length.sum() > max_atoms:
+            raise ModelError(
+                f"the distribution must have at most max_atoms={max_atoms} (node, context, total) "
+                f"at a step; step {t} has {length.sum()}"
+            )
+        i = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        i += np.repeat(model.indptr[row], length)
+        before, m = np.repeat(node, length), np.repeat(m, length)
+        prob = np.repeat(prob, length) * model.prob[i]
+        total = np.repeat(total, length) + model.discount**t * model.reward[i]
+        if t < policy.H - 1:
+            node = policy.successors(before, model.symbol[i], model.next[i])
+        else:
+            node, m = np.zeros_like(before), np.zeros_like(m)
+        order = np.lexsort((total, m, node))
+        node, m, total, prob = node[order], m[order], total[order], prob[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (
+            (np.diff(node) != 0) | (np.diff(m) != 0) | (np.diff(total) > tolerance)
+        )  # fmt: skip
+        starts = np.flatnonzero(new)
+        node, m, total, prob = node[new], m[new], total[new], np.add.reduceat(prob, starts)
+    return total, prob
+
+
+def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
+    """`(values (H+1, M, S), actions (H, M, S))` of each context solved as an MDP of its own.
+
+    What one could earn knowing the context: `sum w_m nu_m(s) values[0, m, s]` bounds every policy.
+    """
+    from latentmdp.kernels.policies import backward_induction
+
+    value = np.zeros((model.H + 1, model.M, model.S))
+    best = np.empty((model.H, model.M, model.S), dtype=np.int64)
+    backward_induction(
+        model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
+    )
+    return value, best
+
+
+def check_fits(model: LatentMDP, policy: PolicyGraph) -> None:
+    """Refuse a policy whose horizon, states or actions are not the model's."""
+    if policy.H != model.H or policy.S != model.S:
+        raise ModelError(
+            f"the policy must be for H={model.H} steps and S={model.S} states; "
+            f"it is for H={policy.H} and S={policy.S}"
+        )
+    if policy.action.max() >= model.A:
+        raise ModelError(
+            f"the policy's actions must be from 0 to {model.A - 1}; "
+            f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
+        )

@@ -1,0 +1,504 @@
+"""`PolicyGraph`: every deterministic policy, Markov or with memory, as one kind of graph.
+
+A node is `(step, state, action)`; on an observation `(symbol, next)` the policy moves to the node's
+successor for it, or, where there is none, to the default node of `(step + 1, next)`. So a policy
+answers any observation, also one that its planning model gave probability zero, and a Markov
+policy is a graph without successors: one default node per `(step, state)`.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyGraph:
+    """A deterministic policy as a frozen struct of arrays; see the module's docstring.
+
+    >>> policy = PolicyGraph.from_table([[0, 1], [1, 1]])  # action by (step, state)
+    >>> cursor = policy.cursor(1)
+    >>> cursor.action, cursor.observe(symbol=0, next=0), cursor.observe(symbol=0, next=1)
+    (1, 1, None)
+    """
+
+    step: Ints  # (N,) ascending
+    state: Ints  # (N,)
+    action: Ints  # (N,)
+    indptr: Ints  # (N + 1,) CSR of successors
+    symbol: Ints  # (E,) sorted by (symbol, next) inside a node
+    next: Ints  # (E,)
+    node: Ints  # (E,) the successor
+    root: Ints  # (S,) node at step 0 by first state
+    default: Ints  # (H, S) node by (step, state)
+
+    @property
+    def N(self) -> int:
+        """Number of nodes."""
+        return len(self.step)
+
+    @property
+    def H(self) -> int:
+        """The horizon."""
+        return int(self.default.shape[0])
+
+    @property
+    def S(self) -> int:
+        """Number of states."""
+        return int(self.default.shape[1])
+
+    @property
+    def is_markov(self) -> bool:
+        """Whether the action depends on step and state alone."""
+        return len(self.node) == 0 and np.array_equal(self.root, self.default[0])
+
+    @property
+    def table(self) -> Ints:
+        """`(H, S)` actions of the default nodes; the whole policy if it is Markov."""
+        return self.action[self.default]
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_arrays(
+        cls,
+        step: ArrayLike,
+        state: ArrayLike,
+        action: ArrayLike,
+        indptr: ArrayLike,
+        symbol: ArrayLike,
+        next: ArrayLike,
+        node: ArrayLike,
+        root: ArrayLike,
+        default: ArrayLike,
+    ) -> "PolicyGraph":
+        """From arrays with nodes and successors in any order; sorts and checks. `O(N + E)` logs."""
+        parts = (step, state, action, indptr, symbol, next, node, root, default)
+        names = [f.name for f in fields(cls)]
+        a = {name: _indices(name, part) for name, part in zip(names, parts, strict=True)}
+        _check_shapes(a)
+        order = np.argsort(a["step"], kind="stable")
+        new_id = np.empty_like(order)
+        new_id[order] = np.arange(len(order))
+        degree = np.diff(a["indptr"])
+        owner = new_id[np.repeat(np.arange(len(order)), degree)]
+        edges = np.lexsort((a["next"], a["symbol"], owner))
+        sorted_indptr = np.zeros(len(order) + 1, dtype=np.int64)
+        np.cumsum(degree[order], out=sorted_indptr[1:])
+        for name in ("node", "root", "default"):
+            _check_range(name, a[name], len(order))
+        graph = cls(
+            a["step"][order],
+            a["state"][order],
+            a["action"][order],
+            sorted_indptr,
+            a["symbol"][edges],
+            a["next"][edges],
+            new_id[a["node"][edges]],
+            new_id[a["root"]],
+            new_id[a["default"]],
+        )
+        graph._check()
+        return graph._freeze()
+
+    @classmethod
+    def from_table(cls, table: ArrayLike) -> "PolicyGraph":
+        """The Markov policy with actions `table (H, S)`."""
+        actions = _indices("table", table)
+        if actions.ndim != 2 or 0 in actions.shape:
+            raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
+        _check_range("table", actions, None)
+        H, S = actions.shape
+        empty = np.zeros(0, dtype=np.int64)
+        ids = np.arange(H * S).reshape(H, S)
+        return cls(
+            np.repeat(np.arange(H), S),
+            np.tile(np.arange(S), H),
+            actions.reshape(-1),
+            np.zeros(H * S + 1, dtype=np.int64),
+            empty,
+            empty.copy(),
+            empty.copy(),
+            ids[0].copy(),
+            ids,
+        )._freeze()
+
+    @classmethod
+    def from_belief(
+        cls,
+        model: "LatentMDP",
+        choose: Callable[[int, int, np.ndarray], int],
+        digits: int = 12,
+    ) -> "PolicyGraph":
+        """The policy that plays `choose(step, state, belief)`; beliefs equal to `digits` merge.
+
+        Expands what is reachable under its own choices. Unexpected observations are answered by
+        `choose` at the prior belief.
+        """
+        from latentmdp.belief import initial_belief, update_belief
+
+        def follow(
+            step: int, state: int, memory: tuple[float, ...], action: int, symbol: int, nxt: int
+        ) -> tuple[float, ...] | None:
+            belief = update_belief(model, np.array(memory), state, action, nxt, symbol=symbol)
+            return None if belief is None else tuple(np.round(belief, digits))
+
+        def start(state: int) -> tuple[float, ...]:
+            belief = initial_belief(model, state)
+            return tuple(model.w if belief is None else belief)
+
+        return _expand(model, start, follow, lambda t, s, memory: choose(t, s, np.array(memory)))
+
+    @classmethod
+    def from_tree(
+        cls, model: "LatentMDP", choose: Callable[[tuple[int, ...]], int]
+    ) -> "PolicyGraph":
+        """The policy that plays `choose(history)`, one node per possible history.
+
+        A history is `(s_0, a_0, symbol_0, s_1, a_1, symbol_1, ..., s_t)`. Histories that the model
+        cannot produce continue at the default node, which plays `choose((s,))` at every step.
+        """
+
+        def follow(
+            step: int, state: int, memory: tuple[int, ...], action: int, symbol: int, nxt: int
+        ) -> tuple[int, ...]:
+            return (*memory, action, symbol, nxt)
+
+        return _expand(model, lambda s: (s,), follow, lambda t, s, history: choose(history))
+
+    # ------------------------------------------------------------------ running
+
+    def cursor(self, state: int) -> "Cursor":
+        """A cursor at the root node of the first `state`."""
+        if not 0 <= state < self.S:
+            raise ModelError(f"the first state must be from 0 to {self.S - 1}; it is {state}")
+        return Cursor(self, int(self.root[state]))
+
+    def successors(self, node: ArrayLike, symbol: ArrayLike, next: ArrayLike) -> Ints:
+        """The nodes after observing `(symbol, next)` at `node`, for arrays of one shape.
+
+        Nodes of the last step have none and must not be asked.
+        """
+        node, symbol, next = np.asarray(node), np.asarray(symbol), np.asarray(next)
+        result = self.default[self.step[node] + 1, next]
+        if len(self.node):
+            width = max(int(self.symbol.max()), int(np.max(symbol, initial=0))) + 1
+            owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+            keys = (owner * width + self.symbol) * self.S + self.next
+            wanted = (node * width + symbol) * self.S + next
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            result = np.where(keys[place] == wanted, self.node[place], result)
+        return result
+
+    # ------------------------------------------------------------------ simplifying
+
+    def prune(self, model: "LatentMDP | None" = None) -> "PolicyGraph":
+        """Without successors that say what the default says, and without unreachable nodes.
+
+        With a `model`, also without successors on observations that it gives probability zero.
+        """
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        keep = self.node != self.default[self.step[owner] + 1, self.next]
+        if model is not None:
+            keep &= self._possible(model, owner)
+        reached = np.zeros(self.N, dtype=bool)
+        reached[self.root] = True
+        reached[self.default] = True
+        for t in range(self.H - 1):
+            lo, hi = np.searchsorted(self.step, (t, t + 1))
+            e = np.arange(self.indptr[lo], self.indptr[hi])
+            e = e[keep[e] & reached[owner[e]]]
+            reached[self.node[e]] = True
+        keep &= reached[owner]
+        return self._select(reached, keep, owner, np.arange(self.N))
+
+    def _possible(self, model: "LatentMDP", owner: Ints) -> np.ndarray:
+        """`(E,)` whether some context that can be at the owner can show the observation."""
+        from latentmdp.belief import reach_weights
+
+        g = reach_weights(model, self)
+        possible = np.zeros(len(self.node), dtype=bool)
+        for m in range(model.M):
+            row = (m * model.S + self.state) * model.A + self.action
+            length = model.indptr[row + 1] - model.indptr[row]
+            width = int(max(model.symbol.max(), self.symbol.max(initial=0))) + 1
+            at = np.repeat(np.arange(self.N), length)
+            i = np.arange(len(at)) - np.repeat(np.cumsum(length) - length, length)
+            i += np.repeat(model.indptr[row], length)
+            seen = ((at * width + model.symbol[i]) * self.S + model.next[i])[g[at, m] > 0]
+            possible |= np.isin((owner * width + self.symbol) * self.S + self.next, seen)
+        return possible
+
+    def merge(self) -> "PolicyGraph":
+        """With equivalent nodes merged: same step, state, action and merged successors."""
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        kind = np.arange(self.N)  # the representative of each node
+        for t in range(self.H - 1, -1, -1):
+            lo, hi = np.searchsorted(self.step, (t, t + 1))
+            first: dict[Hashable, int] = {}
+            after = kind[self.default[t + 1]] if t + 1 < self.H else None
+            for n in range(lo, hi):
+                edges: Hashable = ()
+                i, j = self.indptr[n], self.indptr[n + 1]
+                if j > i and after is not None:
+                    to = kind[self.node[i:j]]
+                    differs = to != after[self.next[i:j]]
+                    edges = tuple(
+                        x[differs].tobytes() for x in (self.symbol[i:j], self.next[i:j], to)
+                    )
+                    edges = edges if differs.any() else ()
+                kind[n] = first.setdefault((self.state[n], self.action[n], edges), n)
+        kept = kind == np.arange(self.N)
+        keep = kept[owner] & (
+            kind[self.node] != kind[self.default[self.step[owner] + 1, self.next]]
+        )
+        return self._select(kept, keep, owner, kind).prune()
+
+    def _select(
+        self, nodes: np.ndarray, edges: np.ndarray, owner: Ints, kind: Ints
+    ) -> "PolicyGraph":
+        """The graph on the chosen nodes and edges, every node replaced by its kind."""
+        new_id = np.cumsum(nodes) - 1
+        degree = np.bincount(owner[edges], minlength=self.N)[nodes]
+        indptr = np.zeros(len(degree) + 1, dtype=np.int64)
+        np.cumsum(degree, out=indptr[1:])
+        return PolicyGraph(
+            self.step[nodes],
+            self.state[nodes],
+            self.action[nodes],
+            indptr,
+            self.symbol[edges],
+            self.next[edges],
+            new_id[kind[self.node[edges]]],
+            new_id[kind[self.root]],
+            new_id[kind[self.default]],
+        )._freeze()
+
+    # ------------------------------------------------------------------ showing, saving
+
+    def to_dot(self, model: "LatentMDP | None" = None, max_nodes: int = 200) -> str:
+        """The part reachable from the roots as a Graphviz `digraph`; names from `model`."""
+        states = (model.state_names if model else None) or [f"s{i}" for i in range(self.S)]
+        actions = (model.action_names if model else None) or None
+        roots = self.root if model is None else self.root[(model.nu * model.w[:, None]).any(axis=0)]
+        seen, queue = dict.fromkeys(int(r) for r in roots), [int(r) for r in roots]
+        lines = ["digraph policy {", '  node [shape=box, fontname="sans-serif"];']
+        for n in queue:
+            action = actions[self.action[n]] if actions else f"a{self.action[n]}"
+            label = f"{self.step[n]}: {states[self.state[n]]} / {action}"
+            lines.append(f"  n{n} [label={_quoted(label)}];")
+            for e in range(self.indptr[n], self.indptr[n + 1]):
+                to = int(self.node[e])
+                if to not in seen and len(seen) >= max_nodes:
+                    continue
+                if to not in seen:
+                    seen[to] = None
+                    queue.append(to)
+                label = f"{states[self.next[e]]} ({self.symbol[e]})"
+                lines.append(f"  n{n} -> n{to} [label={_quoted(label)}];")
+        return "\n".join([*lines, "}"])
+
+    def save(self, path: str | Path) -> None:
+        """Write to `path` (.json or .npz), atomically."""
+        from latentmdp.formats import save_policy
+
+        save_policy(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "PolicyGraph":
+        """Read what `save` wrote, or a Markov policy's CSV table."""
+        from latentmdp.formats import load_policy
+
+        return load_policy(path)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PolicyGraph):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        kind = "Markov" if self.is_markov else "with memory"
+        return f"PolicyGraph({kind}, N={self.N}, edges={len(self.node)}, H={self.H}, S={self.S})"
+
+    # ------------------------------------------------------------------ checking
+
+    def _freeze(self) -> "PolicyGraph":
+        for f in fields(self):
+            getattr(self, f.name).flags.writeable = False
+        return self
+
+    def _check(self) -> None:
+        H, S = self.default.shape
+        for name in ("step", "state", "action", "symbol", "next"):
+            limit = {"step": H, "state": S, "next": S}.get(name)
+            _check_range(name, getattr(self, name), limit)
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        _check_places("root", self.root, self.step[self.root], 0)
+        _check_places("root", self.root, self.state[self.root], np.arange(S))
+        _check_places("default", self.default, self.step[self.default], np.arange(H)[:, None])
+        _check_places("default", self.default, self.state[self.default], np.arange(S))
+        _check_places("successor", self.node, self.step[self.node], self.step[owner] + 1)
+        _check_places("successor", self.node, self.state[self.node], self.next)
+        same = (np.diff(owner) == 0) & (np.diff(self.symbol) == 0) & (np.diff(self.next) == 0)
+        if same.any():
+            n = int(owner[np.argmax(same)])
+            raise ModelError(f"node {n} must have one successor per (symbol, next); it has two")
+
+
+class Cursor:
+    """Runs a policy: where it is (`node`), what it does (`action`), what it sees (`observe`)."""
+
+    __slots__ = ("node", "policy")
+
+    def __init__(self, policy: PolicyGraph, node: int) -> None:
+        self.policy = policy
+        self.node = node
+
+    @property
+    def step(self) -> int:
+        """The current step, from 0."""
+        return int(self.policy.step[self.node])
+
+    @property
+    def action(self) -> int:
+        """The action to take now."""
+        return int(self.policy.action[self.node])
+
+    def observe(self, symbol: int, next: int) -> int | None:
+        """Move on; returns the next action, or None when the episode is over."""
+        policy = self.policy
+        if not 0 <= next < policy.S:
+            raise ModelError(f"the next state must be from 0 to {policy.S - 1}; it is {next}")
+        if self.step == policy.H - 1:
+            return None
+        for e in range(policy.indptr[self.node], policy.indptr[self.node + 1]):
+            if policy.symbol[e] == symbol and policy.next[e] == next:
+                self.node = int(policy.node[e])
+                return self.action
+        self.node = int(policy.default[self.step + 1, next])
+        return self.action
+
+
+def _expand(
+    model: "LatentMDP",
+    start: Callable[[int], Any],
+    follow: Callable[[int, int, Any, int, int, int], Any],
+    choose: Callable[[int, int, Any], int],
+) -> PolicyGraph:
+    """Expand nodes `(step, state, memory)` from the possible first states, breadth first."""
+    H, S, A = model.H, model.S, model.A
+    ids: dict[tuple[int, int, Any], int] = {}
+    nodes: list[tuple[int, int, Any]] = []
+    actions: list[int] = []
+
+    def node(t: int, s: int, memory: Any) -> int:
+        key = (t, s, memory)
+        if key not in ids:
+            action = int(choose(t, s, memory))
+            if not 0 <= action < A:
+                raise ModelError(
+                    f"the chosen action must be from 0 to {A - 1}; at step {t}, state {s} "
+                    f"it is {action}"
+                )
+            ids[key] = len(nodes)
+            nodes.append(key)
+            actions.append(action)
+        return ids[key]
+
+    default = [[node(t, s, start(s)) for s in range(S)] for t in range(H)]
+    root = default[0]
+    edges: dict[int, list[tuple[int, int, int]]] = {}
+    queue = [root[s] for s in range(S) if (model.w * model.nu[:, s]).any()]
+    contexts = {n: np.flatnonzero(model.w * model.nu[:, nodes[n][1]]) for n in queue}
+    seen = {n: {int(m) for m in contexts[n]} for n in queue}
+    while queue:
+        n = queue.pop()
+        t, s, memory = nodes[n]
+        if t == H - 1:
+            continue
+        out: dict[tuple[int, int], set[int]] = {}
+        for m in seen[n]:
+            row = (m * S + s) * A + actions[n]
+            for i in range(model.indptr[row], model.indptr[row + 1]):
+                out.setdefault((int(model.symbol[i]), int(model.next[i])), set()).add(int(m))
+        edges[n] = []
+        for (symbol, nxt), by in sorted(out.items()):
+            after = follow(t, s, memory, actions[n], symbol, nxt)
+            if after is None:
+                continue
+            k = node(t + 1, nxt, after)
+            edges[n].append((symbol, nxt, k))
+            if not by <= seen.setdefault(k, set()):
+                seen[k] |= by
+                queue.append(k)
+    flat = [edge for n in range(len(nodes)) for edge in edges.get(n, ())]
+    degree = [len(edges.get(n, ())) for n in range(len(nodes))]
+    symbol_, next_, node_ = np.array(flat, dtype=np.int64).reshape(-1, 3).T
+    return PolicyGraph.from_arrays(
+        [n[0] for n in nodes],
+        [n[1] for n in nodes],
+        actions,
+        np.concatenate([[0], np.cumsum(degree, dtype=np.int64)]),
+        symbol_,
+        next_,
+        node_,
+        root,
+        default,
+    ).prune()
+
+
+def _indices(name: str, value: ArrayLike) -> Ints:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ModelError(f"{name} must hold whole numbers; its type is {array.dtype}")
+    return np.array(array, dtype=np.int64, order="C")
+
+
+def _check_shapes(a: dict[str, Ints]) -> None:
+    if a["default"].ndim != 2 or 0 in a["default"].shape:
+        raise ModelError(f"default must have the shape (H, S); it is {a['default'].shape}")
+    n, e = len(np.atleast_1d(a["step"])), len(np.atleast_1d(a["node"]))
+    shapes = {"step": (n,), "state": (n,), "action": (n,), "indptr": (n + 1,)}
+    shapes |= {"symbol": (e,), "next": (e,), "node": (e,), "root": (a["default"].shape[1],)}
+    for name, shape in shapes.items():
+        if a[name].shape != shape:
+            raise ModelError(f"{name} must have the shape {shape}; it is {a[name].shape}")
+    p = a["indptr"]
+    if p[0] != 0 or p[-1] != e or (np.diff(p) < 0).any():
+        raise ModelError(f"indptr must rise from 0 to {e}, the number of successors")
+
+
+def _check_range(name: str, array: Ints, below: int | None) -> None:
+    bad = (array < 0) if below is None else (array < 0) | (array >= below)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        most = "" if below is None else f" and at most {below - 1}"
+        raise ModelError(f"{name}{list(where)} must be at least 0{most}; it is {array[where]}")
+
+
+def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
+    bad = found != wanted
+    if bad.any():
+        where = np.argwhere(bad)[0]
+        raise ModelError(
+            f"{name} {[int(i) for i in where]} must lead to a node of its own step and state; "
+            f"it leads to node {nodes[tuple(where)]}"
+        )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
