@@ -171,7 +171,8 @@ class Counts:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> Counts:
         """Inverse of `to_arrays`."""
-        counts = cls(*(int(x) for x in arrays["shape"]), arrays["indptr"], arrays["next"])
+        M, S, A = (int(x) for x in arrays["shape"])
+        counts = cls(M, S, A, arrays["indptr"], arrays["next"])
         for name in ("n", "n_next", "N", "N_next"):
             getattr(counts, name)[:] = arrays[name]
         return counts
