@@ -1,0 +1,159 @@
+"""Multi-model MDPs as published in CSV: one line per outcome, columns by name, counted from 0.
+
+`idstatefrom, idaction, idoutcome` (the model, our context), `idstateto, probability, reward`.
+Repeated lines add up; weights are uniform; `initial.csv` beside it (`idstate, probability`) has
+the first state, `parameters.csv` (`parameter, value`) the discount. The horizon must be given: by
+the caller, or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
+"""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.formats.document import Options, build_within_limit, check_horizon
+from latentmdp.formats.files import (
+    PathLike,
+    Writer,
+    as_path,
+    read_text,
+    refusal,
+    write_together,
+)
+from latentmdp.formats.tables import Table
+from latentmdp.model import LatentMDP
+
+COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
+PARAMETERS = ("discount", "horizon", "observe_rewards")
+
+
+def load_csv(path: PathLike, options: Options) -> LatentMDP:
+    """The model in `path`, with `initial.csv` and `parameters.csv` from the same folder."""
+    table = Table(path, COLUMNS)
+    state, action, context, following = (table.ids(name) for name in COLUMNS[:4])
+    first, first_prob = _read_initial(as_path(path).parent / "initial.csv")
+    S = 1 + max(int(x.max()) for x in (state, following, first))
+    M, A = 1 + int(context.max()), 1 + int(action.max())
+    _check_complete(len(table), M, S, A, context, state, action)
+    settings = _settings(path, options)
+    nu = np.zeros(S)
+    np.add.at(nu, first, first_prob)
+    arguments = (
+        context, state, action, following, table.floats("probability"), table.floats("reward"),
+        np.full(M, 1.0 / M), np.tile(nu, (M, 1)), settings.pop("horizon"),
+    )  # fmt: skip
+    return build_within_limit(LatentMDP.from_rows, arguments, settings)
+
+
+def save_csv(model: LatentMDP, path: PathLike) -> None:
+    """Write `path`, and `initial.csv` and `parameters.csv` beside it (never over different ones).
+
+    Refuses what CSV cannot hold: weights that are not uniform, first states that depend on the
+    context. Names, layout and units are not written. Cost: about 3 s per 10^6 outcomes.
+    """
+    if not (model.w == model.w[0]).all():
+        raise refusal(path, "CSV has uniform weights only; use .npz or .json")
+    if not (model.nu == model.nu[0]).all():
+        raise refusal(path, "CSV has one initial distribution; use .npz or .json")
+    folder = as_path(path).parent
+    initial = [("idstate", "probability"), *enumerate(model.nu[0].tolist())]
+    values = (model.discount, model.H, int(model.observe_rewards))
+    parameters = [("parameter", "value"), *zip(PARAMETERS, values, strict=True)]
+    beside = [
+        *_unless_there(folder / "initial.csv", initial),
+        *_unless_there(folder / "parameters.csv", parameters),
+    ]
+    if as_path(path).name in ("initial.csv", "parameters.csv"):
+        raise refusal(path, "this name is taken by the file beside the model")
+    write_together([*beside, (path, lambda file: _write_outcomes(model, file))])
+
+
+def _check_complete(n: int, M: int, S: int, A: int, context: Any, state: Any, action: Any) -> None:
+    """Refuse a table that cannot have an outcome for every row before memory is taken for them."""
+    if n < M * S * A:
+        known = set(zip(context.tolist(), state.tolist(), action.tolist(), strict=True))
+        row = next(i for i in range(n + 1) if (i // A // S, i // A % S, i % A) not in known)
+        where = f"idoutcome={row // A // S}, idstatefrom={row // A % S}, idaction={row % A}"
+        raise ModelError(
+            f"every model, state and action must have outcomes ({M} x {S} x {A} by the largest "
+            f"numbers found); {where} has none"
+        )
+
+
+def _read_initial(path: Path) -> tuple[Any, Any]:
+    if not path.exists():
+        raise refusal(path, "must lie beside the model; there is no such file")
+    table = Table(path, ("idstate", "probability"))
+    first, prob = table.ids("idstate"), table.floats("probability")
+    if (first > 10**8).any():
+        raise refusal(path, f"idstate must be below 10^8; found {first.max()}")
+    return first, prob
+
+
+def _settings(path: PathLike, options: Options) -> dict[str, Any]:
+    """Horizon, discount and whether rewards are seen: the caller's word, else the folder's."""
+    file = as_path(path).parent / "parameters.csv"
+    found = _read_parameters(file) if file.exists() else {}
+    horizon = options.horizon if options.horizon is not None else found.get("horizon")
+    if horizon is None:
+        raise refusal(path, "the horizon must be given; CSV does not hold it")
+    check_horizon(horizon)
+    observe = options.observe_rewards
+    if observe is None:
+        observe = bool(found.get("observe_rewards", 1.0))
+    discount = options.discount if options.discount is not None else found.get("discount", 1.0)
+    return {"horizon": horizon, "discount": discount, "observe_rewards": observe}
+
+
+def _read_parameters(path: Path) -> dict[str, float]:
+    """The known lines of `parameters.csv`; others are passed over."""
+    try:
+        lines = [line for line in csv.reader(io.StringIO(read_text(path)), strict=True) if line]
+    except csv.Error as error:
+        raise refusal(path, f"cannot be read: {error}") from None
+    if not lines or [name.strip() for name in lines[0]] != ["parameter", "value"]:
+        raise refusal(path, "the header must be parameter,value")
+    found: dict[str, float] = {}
+    for name, *values in lines[1:]:
+        name = name.strip()
+        if name not in PARAMETERS:
+            continue
+        if name in found:
+            raise refusal(path, f"each parameter may appear once; {name} appears twice")
+        try:
+            (text,) = values
+            found[name] = float(text)
+        except ValueError:
+            raise refusal(path, f"{name} must be one number; it is {values}") from None
+    if found.get("observe_rewards", 1.0) not in (0.0, 1.0):
+        raise refusal(path, "observe_rewards must be 0 or 1")
+    return found
+
+
+def _unless_there(path: Path, lines: list[tuple[Any, ...]]) -> list[tuple[PathLike, Writer]]:
+    """What to write; nothing if the file says the same already; refuses if it says otherwise."""
+    text = "".join(",".join(str(value) for value in line) + "\n" for line in lines)
+    if not path.exists():
+        return [(path, lambda file: _write(file, text))]
+    if read_text(path) != text:
+        raise refusal(path, "belongs to other models and differs; write into another folder")
+    return []
+
+
+def _write(file: BinaryIO, text: str) -> None:
+    file.write(text.encode("ascii"))
+
+
+def _write_outcomes(model: LatentMDP, file: BinaryIO) -> None:
+    _write(file, ",".join(COLUMNS) + "\n")
+    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
+    for start in range(0, len(row), 1 << 16):
+        part = slice(start, start + (1 << 16))
+        pair, action = np.divmod(row[part], model.A)
+        context, state = np.divmod(pair, model.S)
+        columns = (state, action, context, model.next[part], model.prob[part], model.reward[part])
+        lines = zip(*(column.tolist() for column in columns), strict=True)
+        _write(file, "".join([f"{s},{a},{m},{n},{p!r},{r!r}\n" for s, a, m, n, p, r in lines]))

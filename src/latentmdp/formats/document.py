@@ -1,0 +1,220 @@
+"""A model as named values, dense or sparse, and back; npz and JSON are two ways to write them down.
+
+Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w`, `nu`, `H`,
+`discount`, `observe_rewards`. Sparse, for models that are too large to be dense: in place of `P`
+and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and `reward`, `(nnz,)` where
+rewards sit on transitions, else `(M*S*A,)`. Both: names, layout, the limit on totals, units, where
+there are any.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.formats.fields import Fields
+from latentmdp.model import LatentMDP, Layout
+
+MODEL_FORMAT = "latentmdp model"
+LONGEST_HORIZON = 10**7
+NAMES = ("state_names", "action_names", "context_names")
+COMMON = (
+    *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
+    *("reward_scale", "reward_shift", *NAMES),
+    *("layout_shape", "layout_positions", "layout_walls", "layout_marks"),
+)
+DENSE = ("P", "R")
+SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller says about a model; None: the file's word."""
+
+    observe_rewards: bool | None = None
+    horizon: int | None = None
+    discount: float | None = None
+
+
+def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
+    """The named values of a model; `document_model` builds an equal model from them."""
+    if dense:
+        document: dict[str, Any] = {"P": model.P, "R": model.R}
+    else:
+        on_transitions = model.rewards_on_transitions
+        document = {
+            "format": MODEL_FORMAT,
+            "indptr": model.indptr,
+            "next": model.next,
+            "prob": model.prob,
+            "reward": model.reward if on_transitions else model.row_reward,
+            "rewards_on_transitions": on_transitions,
+        }
+    document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
+    document["observe_rewards"] = model.observe_rewards
+    if model.return_limit is not None:
+        document["max_return"] = model.return_limit
+    if (model.reward_scale, model.reward_shift) != (1.0, 0.0):
+        document |= {"reward_scale": model.reward_scale, "reward_shift": model.reward_shift}
+    for key in NAMES:
+        if getattr(model, key) is not None:
+            document[key] = _storable_names(key, getattr(model, key))
+    if model.layout is not None:
+        document |= _layout_document(model.layout)
+    return document
+
+
+def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
+    """The model that a document describes, checked like any other input."""
+    fields = Fields(values, (*COMMON, *DENSE, *SPARSE))
+    if "root" in fields and "default" in fields:
+        raise ModelError("holds a policy; a model was asked for")
+    if "format" in fields and fields.text("format") != MODEL_FORMAT:
+        raise ModelError(f"holds {fields.text('format')[:80]!r}; a model was asked for")
+    horizon = fields.whole("H") if options.horizon is None else options.horizon
+    check_horizon(horizon)
+    keywords: dict[str, Any] = {
+        "observe_rewards": _chosen(options.observe_rewards, fields, "observe_rewards", True),
+        "discount": _chosen(options.discount, fields, "discount", 1.0),
+    }
+    keywords |= {key: fields.names(key) for key in NAMES if key in fields}
+    keywords |= {k: fields.number(k) for k in ("reward_scale", "reward_shift") if k in fields}
+    if "layout_shape" in fields:
+        keywords["layout"] = _layout(fields)
+    limit = fields.number("max_return") if "max_return" in fields else None
+    dense = "P" in fields or "indptr" not in fields
+    arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
+    build = LatentMDP.from_arrays if dense else LatentMDP.from_rows
+    return build_within_limit(build, (*arguments, horizon), keywords, limit)
+
+
+def build_within_limit(
+    build: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], limit: float | None = None
+) -> LatentMDP:
+    """A model with any finite rewards; it keeps the limit it was saved with if it still holds.
+
+    (Another horizon may be asked for than the one it was saved with.)
+    """
+    with np.errstate(all="ignore"):
+        if limit is not None:
+            try:
+                return build(*arguments, max_return=limit, **keywords)
+            except ModelError:
+                pass  # too small a limit, or another fault, which is then named below
+        model = build(*arguments, max_return=None, **keywords)
+    if not np.isfinite([model.min_return, model.max_return]).all():
+        raise ModelError("the total reward of an episode must be finite; it overflows")
+    return model
+
+
+def check_horizon(horizon: Any) -> None:
+    """Refuse horizons that nothing could ever plan for (building takes time linear in it)."""
+    if isinstance(horizon, (int, float, np.number)) and horizon > LONGEST_HORIZON:
+        raise ModelError(f"the horizon must be at most {LONGEST_HORIZON}; it is {horizon}")
+
+
+def _chosen(option: Any, fields: Fields, key: str, default: Any) -> Any:
+    if option is not None:
+        return option
+    if key not in fields:
+        return default
+    return fields.truth(key) if isinstance(default, bool) else fields.number(key)
+
+
+def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
+    return tuple(fields.floats(key) for key in ("P", "R", "w", "nu"))
+
+
+def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
+    nu, indptr, following = fields.floats("nu"), fields.wholes("indptr"), fields.wholes("next")
+    prob, reward = fields.floats("prob"), fields.floats("reward")
+    if nu.ndim != 2 or 0 in nu.shape:
+        raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {nu.shape}")
+    (M, S), n_rows = nu.shape, indptr.size - 1
+    A = n_rows // (M * S)
+    if indptr.ndim != 1 or A < 1 or n_rows != M * S * A:
+        raise ModelError(f"indptr must have M*S*A+1 entries; M={M}, S={S}, found {indptr.size}")
+    lengths = np.diff(indptr)
+    if indptr[0] != 0 or (lengths < 0).any() or indptr[-1] != following.size:
+        raise ModelError(f"indptr must rise from 0 to the length of next, {following.size}")
+    if fields.truth("rewards_on_transitions"):
+        wanted = following.shape
+    else:
+        wanted = (n_rows,)
+        if reward.shape == wanted:
+            reward = np.repeat(reward, lengths)
+    shapes = {"next": following.shape, "prob": prob.shape, "reward": reward.shape}
+    if following.ndim != 1 or len(set(shapes.values())) != 1:
+        raise ModelError(f"next, prob, reward must go with indptr; their shapes are {shapes}")
+    row = np.repeat(np.arange(n_rows), lengths)
+    pair, action = np.divmod(row, A)
+    context, state = np.divmod(pair, S)
+    return context, state, action, following, prob, reward, fields.floats("w"), nu
+
+
+def _storable_names(key: str, names: tuple[str, ...]) -> list[str]:
+    for name in names:
+        if "\0" in name or not name.isascii():
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError:
+                raise ModelError(f"{key} must be valid Unicode text; {name!r} is not") from None
+            if "\0" in name:
+                raise ModelError(f"{key} must not hold null characters; {name!r} does")
+    return list(names)
+
+
+def _layout_document(layout: Layout) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "layout_shape": np.array(layout.shape, dtype=np.int64),
+        "layout_positions": np.array(layout.positions, dtype=np.int64).reshape(-1, 2),
+        "layout_walls": np.array(layout.walls, dtype=np.int64).reshape(-1, 2),
+    }
+    if layout.marks is not None:
+        pairs = [(m, s) for m, states in enumerate(layout.marks) for s in states]
+        document["layout_marks"] = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return document
+
+
+def _layout(fields: Fields) -> Layout:
+    """Back from arrays; `layout_marks` lists pairs `(context, state)`."""
+    shape = fields.wholes("layout_shape")
+    if shape.shape != (2,) or (shape < 1).any():
+        raise ModelError("layout_shape must be (rows, columns), both at least 1")
+    positions = _pairs(fields, "layout_positions")
+    walls = _pairs(fields, "layout_walls") if "layout_walls" in fields else positions[:0]
+    inside = ((positions >= 0) & (positions < shape)).all(axis=1) | (positions == -1).all(axis=1)
+    if not inside.all():
+        s = int(np.argmin(inside))
+        raise ModelError(f"layout_positions[{s}] must lie on the grid or be (-1, -1)")
+    if not ((walls >= 0) & (walls < shape)).all():
+        raise ModelError("layout_walls must lie on the grid")
+    marks: tuple[tuple[int, ...], ...] | None = None
+    if "layout_marks" in fields:
+        marks = _marks(_pairs(fields, "layout_marks"), fields.floats("nu").shape)
+    return Layout(
+        shape=(int(shape[0]), int(shape[1])),
+        positions=tuple((r, c) for r, c in positions.tolist()),
+        walls=tuple((r, c) for r, c in walls.tolist()),
+        marks=marks,
+    )
+
+
+def _marks(pairs: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    if len(shape) != 2 or not ((pairs >= 0) & (pairs < shape)).all():
+        raise ModelError("layout_marks must be pairs (context, state) of the model")
+    by_context: list[list[int]] = [[] for _ in range(shape[0])]
+    for m, s in pairs.tolist():
+        by_context[m].append(s)
+    return tuple(tuple(states) for states in by_context)
+
+
+def _pairs(fields: Fields, key: str) -> np.ndarray:
+    values = fields.wholes(key)
+    if values.size == 0:
+        return values.reshape(0, 2)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ModelError(f"{key} must be a list of pairs; its shape is {values.shape}")
+    return values

@@ -1,0 +1,121 @@
+"""The named values of a file, arrays from npz or lists from JSON, taken out with checked types."""
+
+import difflib
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+
+LARGEST_WHOLE = 2**53  # whole numbers that a float holds exactly
+
+
+class Fields:
+    """Checked access to a file's values by name; every refusal names the key.
+
+    Unknown keys are passed over, unless they look like a misspelt known one: a misspelt
+    `observe_rewards` must not silently change the answer.
+    """
+
+    def __init__(self, values: Mapping[str, Any], known: Collection[str]) -> None:
+        self.values = values
+        for key in values:
+            if key not in known:
+                close = [name for name in known if name.lower() == key.lower()]
+                close += difflib.get_close_matches(key, known, n=1, cutoff=0.85)
+                if close:
+                    raise ModelError(
+                        f"the key {key[:80]!r} is unknown; is it meant as {close[0]!r}?"
+                    )
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def array(self, key: str, kinds: str, meaning: str) -> np.ndarray:
+        """The value as an array whose type is of one of `kinds`."""
+        if key not in self.values:
+            found = ", ".join(sorted(name[:40] for name in self.values)[:20]) or "nothing"
+            raise ModelError(f"the key {key!r} must be there; found {found}")
+        value = self.values[key]
+        if not isinstance(value, np.ndarray):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    value = np.array(value)
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                raise ModelError(f"{key} must be {meaning} in a regular array") from None
+        if value.dtype.kind not in kinds and value.size:
+            raise ModelError(f"{key} must be {meaning}; found {_kind_name(value)}")
+        return value
+
+    def floats(self, key: str) -> Floats:
+        """Finite numbers."""
+        with np.errstate(all="ignore"):
+            values = self.array(key, "iuf", "numbers").astype(np.float64)
+        if not np.isfinite(values).all():
+            where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
+            raise ModelError(f"{key}{where or ''} must be finite; it is {values[tuple(where)]}")
+        return values
+
+    def wholes(self, key: str) -> Ints:
+        """Whole numbers."""
+        values = self.array(key, "iuf", "whole numbers")
+        if values.dtype.kind == "f":
+            exact = np.isfinite(values) & (np.abs(values) <= LARGEST_WHOLE)
+            exact &= values == np.floor(values)
+        elif values.dtype.kind == "u":
+            exact = values <= LARGEST_WHOLE
+        else:
+            exact = np.ones(values.shape, dtype=bool)
+        if not exact.all():
+            where = [int(i) for i in np.argwhere(~exact)[0]]
+            found = values[tuple(where)]
+            raise ModelError(f"{key}{where or ''} must be a whole number; it is {found}")
+        return values.astype(np.int64)
+
+    def number(self, key: str) -> float:
+        """One finite number."""
+        return float(_single(key, self.floats(key)))
+
+    def whole(self, key: str) -> int:
+        """One whole number."""
+        return int(_single(key, self.wholes(key)))
+
+    def truth(self, key: str) -> bool:
+        """True or false (or 1 or 0)."""
+        value = _single(key, self.array(key, "biu", "true or false"))
+        if value not in (0, 1):
+            raise ModelError(f"{key} must be true or false; it is {value}")
+        return bool(value)
+
+    def text(self, key: str) -> str:
+        """One piece of text."""
+        return str(_single(key, self.array(key, "U", "text")))
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """A list of names."""
+        values = self.array(key, "U", "names")
+        if values.ndim != 1:
+            raise ModelError(f"{key} must be a list of names; its shape is {values.shape}")
+        names = self.values[key]
+        try:
+            names = names.tolist() if isinstance(names, np.ndarray) else names
+            for name in names:
+                name.encode("utf-8")
+        except ValueError:
+            raise ModelError(f"{key} must be valid Unicode text") from None
+        return tuple(names)
+
+
+def _single(key: str, values: np.ndarray) -> Any:
+    if values.size != 1:
+        raise ModelError(f"{key} must be a single value; its shape is {values.shape}")
+    return values.reshape(-1)[0]
+
+
+def _kind_name(values: np.ndarray) -> str:
+    names = {"b": "truth values", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
+    return names.get(values.dtype.kind, "text" if values.dtype.kind == "U" else "something else")

@@ -1,0 +1,32 @@
+"""Models in JSON: the same named values as in npz, as lists; for people and other languages."""
+
+from typing import Any
+
+import numpy as np
+
+from latentmdp.formats.document import MODEL_FORMAT, Options, document_model, model_document
+from latentmdp.formats.files import PathLike
+from latentmdp.formats.strict_json import read_json, write_json
+from latentmdp.model import LatentMDP
+
+LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
+
+
+def load_json(path: PathLike, options: Options) -> LatentMDP:
+    """The model in a JSON file, dense or sparse."""
+    return document_model(read_json(path), options)
+
+
+def save_json(model: LatentMDP, path: PathLike) -> None:
+    """Numbers in full precision: the model reads back equal."""
+    dense = model.M * model.S * model.A * model.S <= LARGEST_DENSE
+    document = {"format": MODEL_FORMAT} | model_document(model, dense=dense)
+    write_json(path, as_lists(document))
+
+
+def as_lists(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with arrays as nested lists."""
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in document.items()
+    }

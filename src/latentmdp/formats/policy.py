@@ -1,0 +1,96 @@
+"""Policies in files: JSON and npz hold any graph, CSV (`step, state, action`) a Markov policy."""
+
+from dataclasses import fields as dataclass_fields
+from typing import Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.formats.archive import read_npz, write_npz
+from latentmdp.formats.fields import Fields
+from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.formats.json import as_lists
+from latentmdp.formats.strict_json import read_json, write_json
+from latentmdp.formats.tables import Table
+from latentmdp.policy import PolicyGraph
+
+POLICY_FORMAT = "latentmdp policy"
+PARTS = tuple(field.name for field in dataclass_fields(PolicyGraph))
+LARGEST_NUMBER = 2**31
+
+
+def policy_document(policy: PolicyGraph) -> dict[str, Any]:
+    """The named values of a policy: a plain `table (H, S)` if that says it all, else the graph."""
+    document: dict[str, Any] = {"format": POLICY_FORMAT}
+    if policy.is_markov and policy == PolicyGraph.from_table(policy.table):
+        return document | {"table": policy.table}
+    return document | {name: getattr(policy, name) for name in PARTS}
+
+
+def document_policy(values: dict[str, Any]) -> PolicyGraph:
+    """The policy that a document describes, checked."""
+    fields = Fields(values, ("format", "table", *PARTS))
+    if "P" in fields or "prob" in fields:
+        raise ModelError("holds a model; a policy was asked for")
+    if "format" in fields and fields.text("format") != POLICY_FORMAT:
+        raise ModelError(f"holds {fields.text('format')[:80]!r}; a policy was asked for")
+    if "table" in fields:
+        return PolicyGraph.from_table(_small(fields, "table"))
+    return PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+
+
+def _small(fields: Fields, name: str) -> np.ndarray:
+    values = fields.wholes(name)
+    if (values >= LARGEST_NUMBER).any():
+        raise ModelError(f"{name} must stay below 2^31; found {values.max()}")
+    return values
+
+
+def load_policy_npz(path: PathLike) -> PolicyGraph:
+    """A policy from npz."""
+    return document_policy(read_npz(path))
+
+
+def save_policy_npz(policy: PolicyGraph, path: PathLike) -> None:
+    """A policy to npz, compressed."""
+    write_npz(path, policy_document(policy), compress=True)
+
+
+def load_policy_json(path: PathLike) -> PolicyGraph:
+    """A policy from JSON."""
+    return document_policy(read_json(path))
+
+
+def save_policy_json(policy: PolicyGraph, path: PathLike) -> None:
+    """A policy to JSON."""
+    write_json(path, as_lists(policy_document(policy)))
+
+
+def load_policy_csv(path: PathLike) -> PolicyGraph:
+    """A Markov policy from columns `step, state, action`, one line for each step and state."""
+    table = Table(path, ("step", "state", "action"))
+    step, state, action = (table.ids(name) for name in ("step", "state", "action"))
+    H, S = 1 + int(step.max()), 1 + int(state.max())
+    if len(table) != H * S or len(np.unique(step * S + state)) != len(table):
+        raise ModelError(
+            f"each step and state must have one line, {H} x {S} by the largest numbers found; "
+            f"there are {len(table)} lines"
+        )
+    actions = np.empty((H, S), dtype=np.int64)
+    actions[step, state] = action
+    return PolicyGraph.from_table(actions)
+
+
+def save_policy_csv(policy: PolicyGraph, path: PathLike) -> None:
+    """A Markov policy as a table; one with memory is refused."""
+    if not policy.is_markov:
+        raise ModelError("CSV holds Markov policies only, this one has memory; use .json or .npz")
+    lines = ["step,state,action\n"]
+    for (t, s), a in np.ndenumerate(policy.table):
+        lines.append(f"{t},{s},{a}\n")
+    text = "".join(lines).encode("ascii")
+    write_atomically(path, lambda file: _write(file, text))
+
+
+def _write(file: Any, text: bytes) -> None:
+    file.write(text)

@@ -1,0 +1,55 @@
+"""JSON without its traps: no duplicate keys, no NaN or Infinity, one clear refusal."""
+
+import json
+from typing import Any
+
+from latentmdp.formats.files import PathLike, read_text, reason, refusal, write_atomically
+
+
+class _RefusedError(ValueError):
+    """What the parser's hooks raise; becomes a ModelError that names the file."""
+
+
+def read_json(path: PathLike) -> dict[str, Any]:
+    """The one JSON object in the file."""
+    text = read_text(path)
+    try:
+        document = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse)
+    except _RefusedError as error:
+        raise refusal(path, str(error)) from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise refusal(path, f"must be JSON; at {where}: {error.msg.lower()}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise refusal(path, f"must be JSON: {reason(error)}") from None
+    if not isinstance(document, dict):
+        kind = type(document).__name__
+        raise refusal(path, f"must hold one JSON object; it holds a {kind}")
+    return document
+
+
+def write_json(path: PathLike, document: dict[str, Any]) -> None:
+    """One key per line, numbers in full precision (they read back to the same bits)."""
+    lines = (
+        f"{json.dumps(key)}: {json.dumps(value, allow_nan=False, separators=(',', ':'))}"
+        for key, value in document.items()
+    )
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    write_atomically(path, lambda file: _write(file, text))
+
+
+def _write(file: Any, text: str) -> None:
+    file.write(text.encode("utf-8"))
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RefusedError(f"each key may appear once; {key[:80]!r} appears twice")
+        found[key] = value
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise _RefusedError(f"all numbers must be finite; found {constant}")
