@@ -1,0 +1,154 @@
+"""The chain of a policy graph in a model: cells (node, context), in step order.
+
+Every simulation pass runs over this compact form. Cell `c` is at model row `row[c]`; its outcomes
+are edges `first[c] .. first[c+1]`, in the order of the model's row, and lead to the cells `succ`
+(`END` after the last step). Only cells of positive probability are listed; the first ones are the
+start cells, one per pair (context, first state).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from latentmdp.kernels._cache import kernel
+
+END = -1
+FULL = -1  # returned by `build_chain` when a buffer is too small
+
+
+class Model(NamedTuple):
+    """A model as simulators want it; `(Q,)` over pairs (context, first state) that can occur."""
+
+    sizes: tuple[int, int, int, int]  # M, S, A, H
+    indptr: np.ndarray  # (rows + 1,)
+    next: np.ndarray  # (nnz,)
+    symbol: np.ndarray
+    prob: np.ndarray
+    cumulative: np.ndarray  # (nnz,) probabilities summed within each row
+    conditional: np.ndarray  # (nnz,) probability of an outcome, given none before it in its row
+    row_reward: np.ndarray  # (rows,) expected reward
+    start_context: np.ndarray  # (Q,)
+    start_state: np.ndarray
+    start_prob: np.ndarray
+    start_cumulative: np.ndarray
+    start_conditional: np.ndarray
+
+
+class Graph(NamedTuple):
+    """The arrays of a `PolicyGraph`."""
+
+    step: np.ndarray
+    state: np.ndarray
+    action: np.ndarray
+    indptr: np.ndarray
+    symbol: np.ndarray
+    next: np.ndarray
+    node: np.ndarray
+    root: np.ndarray
+    default: np.ndarray
+
+
+class Chain(NamedTuple):
+    """Buffers that `build_chain` fills; see the module."""
+
+    row: np.ndarray  # (C,)
+    node: np.ndarray  # (C,)
+    first: np.ndarray  # (C + 1,)
+    reach: np.ndarray  # (C,) probability
+    succ: np.ndarray  # (E,)
+    rate: np.ndarray  # (rows,) expected visits per episode
+    peak: np.ndarray  # (rows,) largest probability of a visit at one step
+    active: np.ndarray  # (rows,) the rows with any visits come first
+    size: np.ndarray  # (3,) cells, edges, active rows
+
+
+@kernel
+def successor(graph, node, symbol, nxt):
+    """The node after `node` on the observation (symbol, nxt): its CSR entry, else the default."""
+    low, high = graph.indptr[node], graph.indptr[node + 1]
+    while low < high:
+        middle = (low + high) // 2
+        seen = graph.symbol[middle]
+        if seen < symbol or (seen == symbol and graph.next[middle] < nxt):
+            low = middle + 1
+        else:
+            high = middle
+    if (
+        low < graph.indptr[node + 1]
+        and graph.symbol[low] == symbol
+        and graph.next[low] == nxt
+    ):
+        return graph.node[low]
+    return graph.default[graph.step[node] + 1, nxt]
+
+
+@kernel
+def build_chain(model, graph, cell_of, chain):
+    """Fill `chain`; return the policy's exact value, or FULL if a buffer is too small.
+
+    `cell_of (N * M,)` is scratch, all END, and left so. The value is the sum of expected visits
+    times expected rewards (no discount). Cost: edges, times a search among a node's successors.
+    """
+    M, S, A, H = model.sizes
+    row, node, reach, succ = chain.row, chain.node, chain.reach, chain.succ
+    at_step = np.full(M * S * A, -1)
+    mass = np.zeros(M * S * A)
+    for r in range(M * S * A):
+        chain.rate[r] = 0.0
+        chain.peak[r] = 0.0
+    cells, edges, rows, value = 0, 0, 0, 0.0
+    fits = len(model.start_state) <= len(row)
+    if fits:
+        for q in range(len(model.start_state)):
+            m, s = model.start_context[q], model.start_state[q]
+            n = graph.root[s]
+            row[cells] = (m * S + s) * A + graph.action[n]
+            node[cells] = n
+            reach[cells] = model.start_prob[q]
+            cell_of[n * M + m] = cells
+            cells += 1
+    c = 0
+    while fits and c < cells:
+        r, n = row[c], node[c]
+        m, t = r // (S * A), graph.step[n]
+        if at_step[r] == -1:
+            chain.active[rows] = r
+            rows += 1
+        if at_step[r] != t:
+            at_step[r], mass[r] = t, 0.0
+        mass[r] += reach[c]
+        chain.rate[r] += reach[c]
+        chain.peak[r] = max(chain.peak[r], mass[r])
+        value += reach[c] * model.row_reward[r]
+        chain.first[c] = edges
+        if edges + model.indptr[r + 1] - model.indptr[r] > len(succ):
+            fits = False
+            break
+        for e in range(model.indptr[r], model.indptr[r + 1]):
+            d = END
+            if t < H - 1:
+                to = graph.default[t + 1, model.next[e]]
+                if graph.indptr[n] < graph.indptr[n + 1]:
+                    to = successor(graph, n, model.symbol[e], model.next[e])
+                d = cell_of[to * M + m]
+                if d == END:
+                    if cells == len(row):
+                        fits = False
+                        break
+                    d = cells
+                    cells += 1
+                    cell_of[to * M + m] = d
+                    row[d] = (m * S + graph.state[to]) * A + graph.action[to]
+                    node[d] = to
+                    reach[d] = 0.0
+                reach[d] += reach[c] * model.prob[e]
+            succ[edges] = d
+            edges += 1
+        c += 1
+    for d in range(cells):
+        cell_of[node[d] * M + row[d] // (S * A)] = END
+    if not fits:
+        return float(FULL)
+    chain.first[cells] = edges
+    chain.size[0], chain.size[1], chain.size[2] = cells, edges, rows
+    return value

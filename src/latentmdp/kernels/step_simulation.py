@@ -1,0 +1,94 @@
+"""Simulate episodes step by step on a chain, with the counts and doubling of Algorithm 1.
+
+Counts `n (rows,)` and `n_next (nnz,)` are by model row and outcome; a row triggers when its count
+becomes a power of two.
+"""
+
+from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.samplers import uniform
+
+
+@kernel
+def draw(bitgen, cumulative, begin, end):
+    """An index in `[begin, end)` by cumulative probabilities; the last takes the remainder."""
+    if end - begin == 1:
+        return begin
+    u = uniform(bitgen)
+    i = begin
+    while i < end - 1 and u >= cumulative[i]:
+        i += 1
+    return i
+
+
+@kernel
+def walk(bitgen, episodes, model, chain, n, n_next, visits, path_cell, path_outcome):
+    """Simulate at most `episodes`; stop after the first that triggers.
+
+    Returns `(episodes simulated, triggered)`. An episode that triggers is not yet counted in
+    `n, n_next`: `replay` walks its path `(H,)` in time order. `visits (C,)` counts every episode's
+    visits by cell. Cost: steps.
+    """
+    H = model.sizes[3]
+    row, first, succ = chain.row, chain.first, chain.succ
+    indptr, cumulative = model.indptr, model.cumulative
+    starts = len(model.start_state)
+    for k in range(episodes):
+        triggered = False
+        c = draw(bitgen, model.start_cumulative, 0, starts)
+        for t in range(H):
+            r = row[c]
+            begin = indptr[r]
+            e = draw(bitgen, cumulative, begin, indptr[r + 1])
+            n[r] += 1
+            n_next[e] += 1
+            visits[c] += 1
+            triggered |= n[r] & (n[r] - 1) == 0  # a power of two
+            path_cell[t] = c
+            path_outcome[t] = e
+            c = succ[first[c] + e - begin]
+        if triggered:
+            for t in range(H):  # undo: snapshots are taken in the middle of the episode
+                n[row[path_cell[t]]] -= 1
+                n_next[path_outcome[t]] -= 1
+            return k + 1, True
+    return episodes, False
+
+
+@kernel
+def replay(rows, outcomes, indptr, n, n_next, N, N_next, changed):
+    """Alg. 1, l. 11 to 16: count one episode in time order, with snapshots on the way.
+
+    `rows, outcomes (H,)` are its model rows and outcomes. Returns the number of rows whose
+    snapshot changed, listed in `changed (H,)`.
+    """
+    count = 0
+    for t in range(len(rows)):
+        r = rows[t]
+        n[r] += 1  # Alg. 1, l. 12
+        n_next[outcomes[t]] += 1
+        if n[r] & (n[r] - 1) == 0:  # l. 13
+            N[r] = n[r]  # l. 15
+            for e in range(indptr[r], indptr[r + 1]):  # l. 16
+                N_next[e] = n_next[e]
+            known = False
+            for i in range(count):
+                known |= changed[i] == r
+            if not known:
+                changed[count] = r
+                count += 1
+    return count
+
+
+@kernel
+def sample_episodes(bitgen, episodes, model, chain, contexts, outcomes, rows):
+    """Draw trajectories: `contexts (K,)`, `outcomes, rows (K, H)` as indices of the model."""
+    M, S, A, H = model.sizes
+    for k in range(episodes):
+        c = draw(bitgen, model.start_cumulative, 0, len(model.start_state))
+        contexts[k] = chain.row[c] // (S * A)
+        for t in range(H):
+            r = chain.row[c]
+            e = draw(bitgen, model.cumulative, model.indptr[r], model.indptr[r + 1])
+            rows[k, t] = r
+            outcomes[k, t] = e
+            c = chain.succ[chain.first[c] + e - model.indptr[r]]

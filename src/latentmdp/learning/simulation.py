@@ -1,0 +1,205 @@
+"""Simulate a policy graph in a known model: counts of whole blocks, or step by step; same law.
+
+`Simulator` drives learning; `simulate_counts` and `simulate_episodes` are for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.counts import Counts
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+    from latentmdp.policy import PolicyGraph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SIMULATORS = ("counts", "episodes")
+MARGIN = 3.0  # standard deviations by which a block stays short of the expected trigger
+PATIENCE = 1.0  # walk step by step as long as it costs about as much as one block
+
+
+class Simulator:
+    """Episodes of one model under a policy that changes from time to time.
+
+    `random` is the stream; its state and the counts are the whole state between phases.
+    """
+
+    def __init__(
+        self,
+        model: LatentMDP,
+        random: np.random.Generator,
+        kind: str = "counts",
+        *,
+        margin: float = MARGIN,
+        patience: float = PATIENCE,
+    ) -> None:
+        if kind not in SIMULATORS:
+            raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
+        from latentmdp.kernels.samplers import SCRATCH, address
+
+        self.kind, self.margin, self.patience = kind, margin, patience
+        self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
+        self._model = prepare(model)
+        self._cell_of = np.zeros(0, dtype=np.int64)
+        self._path = np.zeros((2, model.H), dtype=np.int64)
+        self._changed = np.zeros(model.H, dtype=np.int64)
+        self._allocate(1024, 4096)
+
+    def _allocate(self, cells: int, edges: int) -> None:
+        from latentmdp.kernels.chain import Chain
+        from latentmdp.kernels.count_simulation import Block
+
+        rows = len(self._model.indptr) - 1
+
+        def ints(size: int) -> Array:
+            return np.zeros(size, dtype=np.int64)
+
+        self._chain = Chain(
+            ints(cells), ints(cells), ints(cells + 1), np.zeros(cells), ints(edges),
+            np.zeros(rows), np.zeros(rows), ints(rows), ints(3),
+        )  # fmt: skip
+        self._block = Block(ints(cells), ints(edges), ints(cells), ints(edges), ints(rows))
+        self._visits = ints(cells)
+
+    def play(self, policy: PolicyGraph) -> float:
+        """Play this policy from now on; returns its exact value in the model."""
+        from latentmdp.kernels import chain as kernels
+
+        graph = kernels.Graph(
+            policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
+            policy.node, policy.root, policy.default,
+        )  # fmt: skip
+        M = self._model.sizes[0]
+        if len(self._cell_of) < len(graph.step) * M:
+            self._cell_of = np.full(2 * len(graph.step) * M, kernels.END, dtype=np.int64)
+        while True:
+            value = kernels.build_chain(self._model, graph, self._cell_of, self._chain)
+            if value != kernels.FULL:
+                break
+            self._allocate(2 * len(self._chain.row), 2 * len(self._chain.succ))
+        self._visits[: self._chain.size[0]] = 0
+        return float(value)
+
+    def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
+        """Simulate until a row's count becomes a power of two, at most `episodes`.
+
+        Returns `(episodes simulated, triggered)`. The counts (laid out `for_model`) have all of
+        them except a triggering one, which `replay` adds.
+        """
+        arguments = (self._model, self._chain)
+        results = (counts.n, counts.n_next, self._visits, self._path[0], self._path[1])
+        if self.kind == "episodes":
+            from latentmdp.kernels.step_simulation import walk
+
+            return walk(self._bitgen, episodes, *arguments, *results)
+        from latentmdp.kernels.count_simulation import simulate_phase
+
+        return simulate_phase(
+            self._bitgen, self._scratch, episodes, self.margin, self.patience,
+            *arguments, self._block, *results,
+        )  # fmt: skip
+
+    def replay(self, counts: Counts) -> Array:
+        """Count the triggering episode in time order, with snapshots; the rows that changed."""
+        from latentmdp.kernels.step_simulation import replay
+
+        rows, outcomes = self._chain.row[self._path[0]], self._path[1]
+        changed = replay(
+            rows, outcomes, counts.indptr, counts.n, counts.n_next, counts.N, counts.N_next,
+            self._changed,
+        )  # fmt: skip
+        return self._changed[:changed]
+
+    def visits(self) -> tuple[Array, Array, Array]:
+        """`(node, context, visits)` by cell, since `play`: the triggering episode is in it."""
+        cells = self._chain.size[0]
+        context = self._chain.row[:cells] // (self._model.sizes[1] * self._model.sizes[2])
+        return self._chain.node[:cells].copy(), context, self._visits[:cells].copy()
+
+    def path(self) -> tuple[Array, Array, Array]:
+        """`(nodes, rows, outcomes)`, `(H,)` each, of the triggering episode."""
+        cells, outcomes = self._path
+        return self._chain.node[cells], self._chain.row[cells], outcomes.copy()
+
+
+def prepare(model: LatentMDP) -> Any:
+    """The model's arrays as the kernels want them (`kernels.chain.Model`)."""
+    from latentmdp.kernels.chain import Model
+
+    cumulative, conditional = _within(model.indptr, model.prob)
+    weight = model.w[:, None] * model.nu
+    context, state = np.nonzero(weight)
+    start = weight[context, state]
+    start_cumulative, start_conditional = _within(np.array([0, len(start)]), start)
+    return Model(
+        (model.M, model.S, model.A, model.H), model.indptr, model.next, model.symbol, model.prob,
+        cumulative, conditional, np.ascontiguousarray(model.row_reward),
+        context, state, start, start_cumulative, start_conditional,
+    )  # fmt: skip
+
+
+def _within(indptr: Array, prob: Array) -> tuple[Array, Array]:
+    """Within each row: sums up to an entry, and its share of what is left from it on."""
+    length = np.diff(indptr)
+    up, down = prob.copy(), prob.copy()
+    for j in range(1, int(length.max())):
+        i = indptr[:-1][length > j] + j
+        up[i] += up[i - 1]
+        i = indptr[1:][length > j] - 1 - j
+        down[i] += down[i + 1]
+    return up, prob / down
+
+
+class Episodes(NamedTuple):
+    """Trajectories of `K` episodes."""
+
+    contexts: Array  # (K,)
+    states: Array  # (K, H + 1)
+    actions: Array  # (K, H)
+    rewards: Array  # (K, H)
+
+
+def simulate_episodes(
+    model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
+) -> Episodes:
+    """Sample whole trajectories, with the context that the agent learns in hindsight."""
+    from latentmdp.kernels.step_simulation import sample_episodes
+
+    simulator = Simulator(model, np.random.default_rng(seed))
+    simulator.play(policy)
+    contexts = np.zeros(episodes, dtype=np.int64)
+    outcomes, rows = np.zeros((2, episodes, model.H), dtype=np.int64)
+    sample_episodes(
+        simulator._bitgen, episodes, simulator._model, simulator._chain, contexts, outcomes, rows
+    )
+    first = rows[:, :1] // model.A % model.S
+    states = np.concatenate([first, model.next[outcomes]], axis=1)
+    return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
+
+
+def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0) -> Counts:
+    """The transition counts of `episodes` episodes under one policy, drawn at once.
+
+    Exact in law; the cost does not depend on `episodes`.
+    """
+    from latentmdp.kernels.count_simulation import commit, draw_block
+
+    simulator = Simulator(model, np.random.default_rng(seed))
+    simulator.play(policy)
+    counts = Counts.for_model(model)
+    block = simulator._block
+    draw_block(
+        simulator._bitgen, simulator._scratch, episodes, simulator._model, simulator._chain,
+        block.arrivals, block.flow,
+    )  # fmt: skip
+    commit(
+        simulator._model, simulator._chain, block.arrivals, block.flow, counts.n, counts.n_next,
+        simulator._visits,
+    )  # fmt: skip
+    counts.snapshot_all()
+    return counts
