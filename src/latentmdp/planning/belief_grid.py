@@ -1,0 +1,84 @@
+"""Two-sided belief grids: upper values and policies at the vertices of a triangulated simplex.
+
+Resolution 1 has one vertex per context: its upper bounds are the values of knowing the context, its
+policies those that are optimal in one context, evaluated in all. Finer grids tighten both.
+"""
+
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Ints
+from latentmdp.planning.joint import Joint
+
+GROWTH = 3  # a finer grid has at least this many times the vertices
+
+
+def n_vertices(M: int, N: int) -> int:
+    """Number of beliefs over `M` contexts whose entries are multiples of `1/N`."""
+    return comb(N + M - 1, M - 1)
+
+
+def next_resolution(M: int, N: int) -> int | None:
+    """The next rung of the ladder of resolutions; None for a single context."""
+    if M == 1:
+        return None
+    finer = N + 1
+    while n_vertices(M, finer) < GROWTH * n_vertices(M, N):
+        finer += 1
+    return finer
+
+
+def grid_work(joint: Joint, horizon: int, N: int) -> int:
+    """Work units of building a grid: a backup of one observation counts a quarter."""
+    J, M = joint.like.shape
+    return n_vertices(M, N) * J * horizon // 4
+
+
+def grid_bytes(joint: Joint, horizon: int, n_states: int, N: int) -> int:
+    """Memory of a grid."""
+    J, M = joint.like.shape
+    per_vertex = (horizon + 1) * n_states * 8 * (M + 2) + J * (16 + 12 * min(N, M))
+    return n_vertices(M, N) * per_vertex
+
+
+def build_grid(joint: Joint, horizon: int, n_states: int, N: int) -> Any:
+    """The grid of resolution `N`, backed up through all steps. `O(H V J M^2)`."""
+    grid = link_grid(joint, horizon, n_states, N)
+    from latentmdp.kernels.history_grid import backup_step
+
+    for t in range(horizon - 1, -1, -1):
+        backup_step(joint, grid, t)
+    return grid
+
+
+def link_grid(joint: Joint, horizon: int, n_states: int, N: int) -> Any:
+    """The grid with its cells, bounds still to be backed up."""
+    from latentmdp.kernels.history_grid import Grid, link_vertices, list_vertices
+
+    J, M = joint.like.shape
+    V = n_vertices(M, N)
+    belief = np.empty((V, M))
+    rank = rank_table(M, N)
+    list_vertices(N, rank, belief)
+    cells = J * int((belief > 0).sum())
+    prob, cell_ptr = np.empty((V, J)), np.empty(V * J + 1, dtype=np.int64)
+    cell_vertex, cell_weight = np.empty(cells, dtype=np.int32), np.empty(cells)
+    link_vertices(joint, N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight)
+    upper = np.empty((horizon + 1, n_states, V))
+    alpha = np.empty((horizon + 1, n_states, V, M))
+    upper[horizon], alpha[horizon] = 0.0, 0.0
+    action = np.empty((horizon, n_states, V), dtype=np.int16)
+    return Grid(
+        N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight, upper, alpha, action
+    )  # fmt: skip
+
+
+def rank_table(M: int, N: int) -> Ints:
+    """`(M, N + 2)`: what tail sum `x` at place `k` adds to a vertex's number."""
+    table = np.zeros((M, N + 2), dtype=np.int64)
+    for k in range(1, M):
+        for x in range(N + 2):
+            table[k, x] = comb(x + M - 1 - k, M - k)
+    return table

@@ -1,0 +1,84 @@
+"""Assemble a policy graph from parts: a default Markov policy, grid policies, searched nodes."""
+
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Ints
+from latentmdp.planning.joint import Joint
+from latentmdp.policy import PolicyGraph
+
+
+class PolicyParts:
+    """Nodes in any order; the first `H*S` are the default nodes, playing `table (H, S)`.
+
+    `fixed` is the vertex of the coarsest grid whose policy the default nodes are.
+    """
+
+    def __init__(self, table: Ints, fixed: int) -> None:
+        H, S = table.shape
+        self.H, self.S, self.fixed = H, S, fixed
+        self.default = np.arange(H * S).reshape(H, S)
+        self.root = self.default[0].copy()
+        self.count = H * S
+        none = np.zeros(0, dtype=np.int64)
+        zeros = np.zeros(H * S, dtype=np.int64)
+        step, state = np.repeat(np.arange(H), S), np.tile(np.arange(S), H)
+        self.blocks = [
+            (self.default.reshape(-1), step, state, table.reshape(-1), zeros, none, none, none)
+        ]
+
+    def reserve(self, n: int) -> Ints:
+        """Numbers for `n` new nodes, to be filled later."""
+        self.count += n
+        return np.arange(self.count - n, self.count)
+
+    def fill(self, *block: Ints) -> None:
+        """Node numbers, step, state, action, degree; symbol, next, target of the successors."""
+        self.blocks.append(block)  # type: ignore[arg-type]
+
+    def add_grid(
+        self, joint: Joint, grid: Any, step: Ints, state: Ints, vertex: Ints, rung: int
+    ) -> Ints:
+        """Node numbers of the grid's policies at the given points; adds what they lead to."""
+        from latentmdp.kernels.history_grid import follow_policies, write_policies
+
+        if len(step) == 0:
+            return np.zeros(0, dtype=np.int64)
+        H, S, V = grid.action.shape
+        fixed = self.fixed if rung == 0 else -1
+        wanted = np.zeros((H, S, V), dtype=np.uint8)
+        wanted[step, state, vertex] = 1
+        count = np.zeros(2, dtype=np.int64)
+        follow_policies(joint, grid, fixed, wanted, count)
+        n, edges = int(count[0]), int(count[1])
+        nodes = [np.empty(n, dtype=np.int64) for _ in range(4)]
+        links = [np.empty(edges, dtype=np.int64) for _ in range(3)]
+        write_policies(joint, grid, fixed, wanted, *nodes, *links)
+        number = np.full((H, S, V), -1, dtype=np.int64)
+        if fixed >= 0:
+            number[:, :, fixed] = self.default
+            wanted[:, :, fixed] = 0
+        new = self.reserve(n)
+        number[wanted > 0] = new
+        self.fill(new, *nodes, *links[:2], number.reshape(-1)[links[2]])
+        return number[step, state, vertex]
+
+    def graph(self) -> PolicyGraph:
+        """The policy graph, nodes sorted by step. `O(nodes log nodes + successors)`."""
+        number, step, state, action, degree, symbol, nxt, target = (
+            np.concatenate([block[i] for block in self.blocks]) for i in range(8)
+        )
+        order = np.argsort(step, kind="stable")
+        new = np.empty(self.count, dtype=np.int64)
+        new[number[order]] = np.arange(self.count)
+        first = np.cumsum(degree) - degree
+        degree = degree[order]
+        indptr = np.zeros(self.count + 1, dtype=np.int64)
+        np.cumsum(degree, out=indptr[1:])
+        edge = np.repeat(first[order] - indptr[:-1], degree) + np.arange(indptr[-1])
+        symbol, nxt, target = symbol[edge], nxt[edge], new[target[edge]]
+        return PolicyGraph(
+            step[order].astype(np.int64), state[order].astype(np.int64), action[order], indptr,
+            symbol, nxt, target, new[self.root], new[self.default],
+        )._freeze()  # fmt: skip
