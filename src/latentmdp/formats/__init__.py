@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-__all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "save", "save_policy"]
+__all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save", "save_policy"]
 
 
 class Format(NamedTuple):
@@ -80,6 +80,15 @@ def save(model: "LatentMDP", path: PathLike) -> None:
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")
     with _naming(path):
         _function(path, MODEL_FORMATS, "save", "a model")(model, path)
+
+
+def not_held(model: "LatentMDP", path: PathLike) -> list[str]:
+    """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
+    if as_path(path).suffix.lower() != ".csv":
+        return []
+    from latentmdp.formats.csv import not_in_csv
+
+    return not_in_csv(model)
 
 
 def load_policy(path: PathLike) -> "PolicyGraph":

@@ -8,6 +8,7 @@ the caller, or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +28,7 @@ from latentmdp.formats.tables import Table
 from latentmdp.model import LatentMDP
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
-PARAMETERS = ("discount", "horizon", "observe_rewards")
+PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
 
 
 def load_csv(path: PathLike, options: Options) -> LatentMDP:
@@ -45,7 +46,8 @@ def load_csv(path: PathLike, options: Options) -> LatentMDP:
         context, state, action, following, table.floats("probability"), table.floats("reward"),
         np.full(M, 1.0 / M), np.tile(nu, (M, 1)), settings.pop("horizon"),
     )  # fmt: skip
-    return build_within_limit(LatentMDP.from_rows, arguments, settings)
+    limit = settings.pop("max_return")
+    return build_within_limit(LatentMDP.from_rows, arguments, settings, limit)
 
 
 def save_csv(model: LatentMDP, path: PathLike) -> None:
@@ -60,8 +62,9 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
         raise refusal(path, "CSV has one initial distribution; use .npz or .json")
     folder = as_path(path).parent
     initial = [("idstate", "probability"), *enumerate(model.nu[0].tolist())]
-    values = (model.discount, model.H, int(model.observe_rewards))
+    values = (model.discount, model.H, int(model.observe_rewards), model.return_limit)
     parameters = [("parameter", "value"), *zip(PARAMETERS, values, strict=True)]
+    parameters = [line for line in parameters if line[1] is not None]
     beside = [
         *_unless_there(folder / "initial.csv", initial),
         *_unless_there(folder / "parameters.csv", parameters),
@@ -69,6 +72,13 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
     if as_path(path).name in ("initial.csv", "parameters.csv"):
         raise refusal(path, "this name is taken by the file beside the model")
     write_together([*beside, (path, lambda file: _write_outcomes(model, file))])
+
+
+def not_in_csv(model: LatentMDP) -> list[str]:
+    """What `save_csv` leaves out of this model."""
+    parts = ("state_names", "action_names", "context_names", "layout")
+    lost = [name for name in parts if getattr(model, name) is not None]
+    return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
 
 
 def _check_complete(n: int, M: int, S: int, A: int, context: Any, state: Any, action: Any) -> None:
@@ -105,7 +115,12 @@ def _settings(path: PathLike, options: Options) -> dict[str, Any]:
     if observe is None:
         observe = bool(found.get("observe_rewards", 1.0))
     discount = options.discount if options.discount is not None else found.get("discount", 1.0)
-    return {"horizon": horizon, "discount": discount, "observe_rewards": observe}
+    return {
+        "horizon": horizon,
+        "discount": discount,
+        "observe_rewards": observe,
+        "max_return": found.get("max_return"),
+    }
 
 
 def _read_parameters(path: Path) -> dict[str, float]:
@@ -126,6 +141,8 @@ def _read_parameters(path: Path) -> dict[str, float]:
         try:
             (text,) = values
             found[name] = float(text)
+            if not math.isfinite(found[name]):
+                raise ValueError
         except ValueError:
             raise refusal(path, f"{name} must be one number; it is {values}") from None
     if found.get("observe_rewards", 1.0) not in (0.0, 1.0):

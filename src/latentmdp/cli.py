@@ -1,0 +1,107 @@
+"""The command line: parse, call, print. Each command lives in `latentmdp.commands`.
+
+Exit code 0 on success, 2 on bad input with one line on standard error, 130 when interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from latentmdp._version import __version__
+from latentmdp.commands.convert import convert_command
+from latentmdp.commands.domains import domains_command
+from latentmdp.commands.evaluate import evaluate_command
+from latentmdp.commands.show import show_command
+from latentmdp.errors import ModelError
+
+INTERRUPTED = 130
+# Click's base of all usage errors; where Typer keeps it differs between versions
+UsageError: type[Any] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
+
+app = typer.Typer(
+    name="latentmdp",
+    help="Plan and learn in latent MDPs with context in hindsight.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("show")(show_command)
+app.command("domains")(domains_command)
+app.command("convert")(convert_command)
+app.command("evaluate")(evaluate_command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"latentmdp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        result = _call(arguments)
+        sys.stdout.flush()
+    except UsageError as error:
+        asked = getattr(getattr(error, "ctx", None), "command_path", "latentmdp")
+        return _refuse(f"{error.format_message()} ({asked} --help tells more)")
+    except ModelError as error:
+        return _refuse(str(error))
+    except MemoryError:
+        return _refuse("not enough memory")
+    except (KeyboardInterrupt, typer.Abort):
+        result = INTERRUPTED
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _refuse(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
+    if result == INTERRUPTED:
+        print("latentmdp: interrupted", file=sys.stderr)
+    return result
+
+
+def _call(arguments: Sequence[str] | None) -> int:
+    result: Any = app(
+        args=None if arguments is None else list(arguments),
+        prog_name="latentmdp",
+        standalone_mode=False,
+    )
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(text: str) -> int:
+    """One line on standard error, whatever the text holds."""
+    from latentmdp.commands._common import printable
+
+    print(f"latentmdp: {printable(' '.join(text.split()))}", file=sys.stderr)
+    return 2
+
+
+def main() -> None:
+    """The entry point of the command `latentmdp`."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""What all commands share: the MODEL argument and its options, numbers, JSON and tables.
+
+A command is a function whose parameters are annotated with the types below:
+
+    def size_command(
+        model: ModelArgument, hidden_rewards: HiddenRewards = None, horizon: Horizon = None,
+        discount: Discount = None, json: AsJson = False,
+    ) -> None:
+        found = read_model(model, hidden_rewards, horizon, discount)
+        if json:
+            print_json({"states": found.S})
+        else:
+            print_table(("what", "how many"), [("states", found.S)])
+
+Bad input is a `ModelError` (or one of Typer's usage errors) and needs no handling in a command:
+`cli.run` turns it into one line on standard error and exit code 2.
+"""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latentmdp.errors import ModelError
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+
+
+# ---------------------------------------------------------------------- parameters
+
+
+def whole_number(text: Any) -> int:
+    """`20`, `1e9`, `1_000` or `2.5e3` as an exact whole number, else a usage error."""
+    try:
+        number = Decimal(str(text))
+        if number.is_finite() and number.adjusted() <= 30 and number == number.to_integral_value():
+            return int(number)
+    except InvalidOperation:
+        pass
+    raise typer.BadParameter(f"must be a whole number like 20 or 1e9; it is {str(text)!r}")
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Shell completion of MODEL: domains and files."""
+    from latentmdp.domains import DOMAINS
+    from latentmdp.formats import ENDINGS
+
+    names = [name for name in DOMAINS if name.startswith(incomplete)]
+    return names + _files(incomplete, ENDINGS)
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Shell completion of POLICY: files."""
+    from latentmdp.formats import POLICY_ENDINGS
+
+    return _files(incomplete, POLICY_ENDINGS)
+
+
+def _files(incomplete: str, endings: Sequence[str]) -> list[str]:
+    folder, start = os.path.split(incomplete)
+    try:
+        entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [
+        os.path.join(folder, entry.name) + (os.sep if entry.is_dir() else "")
+        for entry in entries
+        if entry.name.startswith(start)
+        and (start or not entry.name.startswith("."))
+        and (entry.is_dir() or entry.name.lower().endswith(tuple(endings)))
+    ]
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A file (.npz, .json, .csv) or a spec string such as maze:size=5,goals=4.",
+        show_default=False,
+        autocompletion=complete_model,
+    ),
+]
+PolicyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="POLICY",
+        help="A file (.json, .npz, or .csv with the columns step, state, action).",
+        show_default=False,
+        autocompletion=complete_policy,
+    ),
+]
+HiddenRewards = Annotated[
+    bool | None,
+    typer.Option(
+        "--hidden-rewards/--observed-rewards",
+        help="Whether the agent sees rewards in the episode (default: as the model says).",
+        show_default=False,
+    ),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option(
+        "--horizon",
+        metavar="H",
+        parser=whole_number,
+        help="Steps of an episode, in place of the model's own; a .csv needs it.",
+        show_default=False,
+    ),
+]
+Discount = Annotated[
+    float | None,
+    typer.Option(
+        "--discount", metavar="D", help="In place of the model's own.", show_default=False
+    ),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object on one line, as the last line."),
+]
+
+
+# ---------------------------------------------------------------------- models
+
+
+def read_model(
+    source: str,
+    hidden_rewards: bool | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+) -> "LatentMDP":
+    """The model that MODEL and its options name: a domain's spec string, else a file."""
+    from latentmdp.domains import DOMAINS, make
+    from latentmdp.formats import ENDINGS, load
+
+    observe = None if hidden_rewards is None else not hidden_rewards
+    ending = Path(source).suffix.lower()
+    name = source.partition(":")[0].strip()
+    if name in DOMAINS and ending not in ENDINGS:
+        model = make(source, observe_rewards=observe is None or observe)
+        return _with(model, horizon, discount)
+    if ending in ENDINGS or os.sep in source or os.path.exists(source):
+        return load(source, observe_rewards=observe, horizon=horizon, discount=discount)
+    try:
+        make(source)
+    except ModelError as error:
+        raise ModelError(f"MODEL {source!r} is no file and no spec string: {error}") from None
+    raise AssertionError("an unknown domain was made")
+
+
+def _with(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
+    """The model with another horizon or discount; a limit on totals that is broken goes."""
+    from latentmdp.formats.document import check_horizon
+
+    changes = {"horizon": horizon, "discount": discount}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if not changes:
+        return model
+    check_horizon(horizon)
+    try:
+        return model.replace(**changes)
+    except ModelError:
+        return model.replace(**changes, max_return=None)
+
+
+# ---------------------------------------------------------------------- output
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One JSON object on one line; what is not finite becomes null."""
+    print(json.dumps(_plain(values), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Dictionaries, lists, text, numbers: what JSON knows, from what NumPy and dataclasses give."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal (not a pipe or a file)."""
+    return sys.stdout.isatty()
+
+
+def print_text(text: str) -> None:
+    """Text for people; control characters of names in files are escaped."""
+    print("\n".join(printable(line) for line in text.split("\n")))
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped, so that no file can steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
+    """A table: Rich's on a terminal, aligned plain text in a pipe. Numbers go to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    kinds = [list(column) for column in zip(*rows, strict=True)] if isinstance(rows, list) else []
+    right = [bool(k) and all(isinstance(v, (int, float)) for v in k) for k in kinds]
+    right = right or [False] * len(headers)
+    if on_terminal():
+        _print_rich_table(headers, cells, right, title)
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    if title:
+        print(printable(title))
+    for row in [list(headers), *cells]:
+        parts = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        print("  ".join(parts).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+
+
+def _print_rich_table(
+    headers: Sequence[str], cells: list[list[str]], right: list[bool], title: str
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD)
+    for header, to_right in zip(headers, right, strict=True):
+        table.add_column(Text(header), justify="right" if to_right else "left")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

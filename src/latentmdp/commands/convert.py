@@ -1,0 +1,52 @@
+"""`latentmdp convert IN OUT`: a model from one format to another."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latentmdp.commands._common import (
+    AsJson,
+    Discount,
+    HiddenRewards,
+    Horizon,
+    complete_model,
+    print_json,
+    print_text,
+    read_model,
+)
+
+
+def convert_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN",
+            help="A file or a spec string.",
+            show_default=False,
+            autocompletion=complete_model,
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="The file to write (.npz, .json, .csv).", show_default=False
+        ),
+    ],
+    hidden_rewards: HiddenRewards = None,
+    horizon: Horizon = None,
+    discount: Discount = None,
+    json: AsJson = False,
+) -> None:
+    """Convert a model to another format, or write a domain's model to a file."""
+    from latentmdp.formats import not_held, save
+
+    model = read_model(source, hidden_rewards, horizon, discount)
+    save(model, target)
+    lost = not_held(model, target)
+    if json:
+        print_json({"out": target, "M": model.M, "S": model.S, "A": model.A, "lost": lost})
+        return
+    print_text(f"{target}: {model!r}")
+    if lost:
+        print_text(f"not in this format, left out: {', '.join(lost)}")

@@ -1,0 +1,56 @@
+"""`latentmdp show MODEL`: what the model is, where its contexts differ, and a picture."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latentmdp.commands._common import (
+    AsJson,
+    Discount,
+    HiddenRewards,
+    Horizon,
+    ModelArgument,
+    print_json,
+    print_table,
+    print_text,
+    read_model,
+)
+
+MOST_CONTEXTS = 20  # lines of the table
+
+
+def show_command(
+    model: ModelArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PICTURE", help="Draw the model into this file (.png, ...)."),
+    ] = None,
+    hidden_rewards: HiddenRewards = None,
+    horizon: Horizon = None,
+    discount: Discount = None,
+    json: AsJson = False,
+) -> None:
+    """Show sizes, total rewards, and where the contexts differ."""
+    found = read_model(model, hidden_rewards, horizon, discount)
+    description = found.describe()
+    if out is not None:
+        from latentmdp.drawing import save_picture
+
+        save_picture(found, out)
+    if json:
+        print_json(description.to_dict() | ({"out": str(out)} if out is not None else {}))
+        return
+    print_text(str(description))
+    print()
+    print_table(("context", "weight", "least total", "largest total"), _lines(found, description))
+    if found.M > MOST_CONTEXTS:
+        print(f"... {found.M - MOST_CONTEXTS} more contexts")
+    if out is not None:
+        print_text(f"picture: {out}")
+
+
+def _lines(model: Any, description: Any) -> list[tuple[str, float, float, float]]:
+    names = model.context_names or [str(m) for m in range(model.M)]
+    columns = (names, model.w.tolist(), description.smallest_totals, description.largest_totals)
+    return list(zip(*columns, strict=True))[:MOST_CONTEXTS]
