@@ -1,0 +1,78 @@
+"""Axes, colours, names and files: what all pictures share."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+WALL, LINE, FAINT, PAPER = "#3C4048", "#B8BDC4", "#8A9099", "#FFFFFF"
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+
+def new_axes(width: float = 6.4, height: float = 5.2) -> "Axes":
+    """Axes on a figure of their own, outside pyplot's list of open figures."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def write(figure: "Figure | None", path: str | Path) -> Path:
+    """Save the figure, first to a temporary name, then by rename."""
+    assert figure is not None
+    path = Path(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise ModelError(f"a picture's name must end in {', '.join(ENDINGS)}; it is {path.name!r}")
+    if not path.parent.is_dir():
+        raise ModelError(f"the folder of the picture must exist; {path.parent} does not")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        figure.savefig(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def state_name(model: LatentMDP, state: int) -> str:
+    """The state's name, or its number."""
+    return model.state_names[state] if model.state_names else str(state)
+
+
+def action_name(model: LatentMDP, action: int) -> str:
+    """The action's name, or its number."""
+    return model.action_names[action] if model.action_names else str(action)
+
+
+def context_name(model: LatentMDP, context: int) -> str:
+    """The context's name, or its number."""
+    return model.context_names[context] if model.context_names else f"context {context}"
+
+
+def mark_letter(index: int) -> str:
+    """A, B, ..., Z, then nothing: the label of a candidate goal."""
+    return chr(ord("A") + index) if index < 26 else ""
+
+
+def sizes_title(model: LatentMDP, context: int | None) -> str:
+    """One line of sizes for a picture's title."""
+    which = _count(model.M, "context") if context is None else context_name(model, context)
+    sizes = _count(model.S, "state"), _count(model.A, "action"), _count(model.H, "step")
+    return ", ".join((which, *sizes))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
