@@ -83,13 +83,15 @@ def distributions(name: str, array: Floats) -> Floats:
     """Check that the last axis of `array` holds probability distributions."""
     if (array < 0).any():
         where = np.argwhere(array < 0)[0]
-        raise ModelError(f"{at(name, where)} must be at least 0; it is {array[tuple(where)]:.17g}")
+        raise ModelError(
+            f"{at(name, where)} must be at least 0; it is {float(array[tuple(where)])}"
+        )
     total = array.sum(axis=-1)
     bad = np.abs(total - 1.0) > sum_tolerance(array.shape[-1])
     if bad.any():
         where = np.argwhere(bad)[0]
         what = at(name, where) if where.size else name
-        raise ModelError(f"{what} must sum to 1; it sums to {total[tuple(where)]:.17g}")
+        raise ModelError(f"{what} must sum to 1; it sums to {float(total[tuple(where)])}")
     return array
 
 
@@ -122,7 +124,7 @@ def build_rows(
         i = int(np.argmax(prob < 0))
         raise ModelError(
             f"{_row_name(sizes, row[i])} must have probabilities of at least 0; "
-            f"next={nxt[i]} has {prob[i]:.17g}"
+            f"next={nxt[i]} has {float(prob[i])}"
         )
     if not prob.all():
         keep = prob > 0
@@ -196,7 +198,7 @@ def _check_sums(sizes: Sizes, indptr: Ints, prob: Floats) -> None:
     bad = np.abs(total - 1.0) > sum_tolerance(length)
     if bad.any():
         row = int(np.argmax(bad))
-        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it sums to {total[row]:.17g}")
+        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it sums to {float(total[row])}")
 
 
 def _add_up(
@@ -216,7 +218,7 @@ def _add_up(
         row, nxt = divmod(int(key[starts[i]]), sizes.S)
         raise ModelError(
             f"{_row_name(sizes, row)} must have one reward per next state when rewards are "
-            f"observed; next={nxt} has {low[i]:.17g} and {high[i]:.17g}"
+            f"observed; next={nxt} has {float(low[i])} and {float(high[i])}"
         )
     mean = np.where(differ, np.add.reduceat(prob * reward, starts) / total, low)
     return key[starts], total, mean

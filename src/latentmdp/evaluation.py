@@ -7,7 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, check_fits
 
 
 @dataclass(frozen=True)
@@ -107,17 +107,3 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
         model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
     )
     return value, best
-
-
-def check_fits(model: LatentMDP, policy: PolicyGraph) -> None:
-    """Refuse a policy whose horizon, states or actions are not the model's."""
-    if policy.H != model.H or policy.S != model.S:
-        raise ModelError(
-            f"the policy must be for H={model.H} steps and S={model.S} states; "
-            f"it is for H={policy.H} and S={policy.S}"
-        )
-    if policy.action.max() >= model.A:
-        raise ModelError(
-            f"the policy's actions must be from 0 to {model.A - 1}; "
-            f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
-        )

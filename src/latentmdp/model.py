@@ -7,6 +7,7 @@ rewards the index of the reward among the contexts' rewards there, with hidden r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -292,22 +293,25 @@ class LatentMDP:
         """The outcomes in CSR form."""
         return Rows(self.indptr, self.next, self.symbol, self.prob, self.reward)
 
-    @property
+    @cached_property
     def Gamma(self) -> int:
         """The largest number of next states of any row."""
         return int(np.diff(self.indptr).max())
 
-    @property
+    @cached_property
     def rewards_on_transitions(self) -> bool:
         """Whether the reward depends on the next state as well."""
         return not canonical.constant_in_rows(self.indptr, self.reward)
 
-    @property
+    @cached_property
     def row_reward(self) -> Floats:
         """`(M*S*A,)` expected reward of each row."""
         if self.rewards_on_transitions:
-            return np.add.reduceat(self.prob * self.reward, self.indptr[:-1])
-        return self.reward[self.indptr[:-1]]
+            expected = np.add.reduceat(self.prob * self.reward, self.indptr[:-1])
+        else:
+            expected = self.reward[self.indptr[:-1]]
+        expected.flags.writeable = False
+        return expected
 
     @property
     def P(self) -> Floats:
@@ -381,14 +385,14 @@ def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: 
         m, sa = divmod(row, sizes.S * sizes.A)
         raise ModelError(
             f"{canonical.at('R', [m, *divmod(sa, sizes.A)])} must be at least 0; "
-            f"it is {rows.reward[i]:.17g} (max_return=None accepts any finite rewards)"
+            f"it is {float(rows.reward[i])} (max_return=None accepts any finite rewards)"
         )
     slack = canonical.sum_tolerance(horizon) * max(1.0, limit)
     if (high > limit + slack).any():
         m = int(np.argmax(high > limit + slack))
         raise ModelError(
             f"the total reward of an episode must be at most max_return={limit:g}; context {m} can "
-            f"reach {high[m]:.17g} (scale the rewards, or use max_return=None and normalized())"
+            f"reach {float(high[m])} (scale the rewards, or use max_return=None and normalized())"
         )
 
 

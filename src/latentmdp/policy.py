@@ -145,6 +145,7 @@ class PolicyGraph:
         `choose` at the prior belief.
         """
         from latentmdp.belief import initial_belief, update_belief
+        from latentmdp.policy_expand import expand
 
         def follow(
             step: int, state: int, memory: tuple[float, ...], action: int, symbol: int, nxt: int
@@ -156,7 +157,7 @@ class PolicyGraph:
             belief = initial_belief(model, state)
             return tuple(model.w if belief is None else belief)
 
-        return _expand(model, start, follow, lambda t, s, memory: choose(t, s, np.array(memory)))
+        return expand(model, start, follow, lambda t, s, memory: choose(t, s, np.array(memory)))
 
     @classmethod
     def from_tree(
@@ -167,13 +168,14 @@ class PolicyGraph:
         A history is `(s_0, a_0, symbol_0, s_1, a_1, symbol_1, ..., s_t)`. Histories that the model
         cannot produce continue at the default node, which plays `choose((s,))` at every step.
         """
+        from latentmdp.policy_expand import expand
 
         def follow(
             step: int, state: int, memory: tuple[int, ...], action: int, symbol: int, nxt: int
         ) -> tuple[int, ...]:
             return (*memory, action, symbol, nxt)
 
-        return _expand(model, lambda s: (s,), follow, lambda t, s, history: choose(history))
+        return expand(model, lambda s: (s,), follow, lambda t, s, history: choose(history))
 
     # ------------------------------------------------------------------ running
 
@@ -286,26 +288,13 @@ class PolicyGraph:
     # ------------------------------------------------------------------ showing, saving
 
     def to_dot(self, model: "LatentMDP | None" = None, max_nodes: int = 200) -> str:
-        """The part reachable from the roots as a Graphviz `digraph`; names from `model`."""
-        states = (model.state_names if model else None) or [f"s{i}" for i in range(self.S)]
-        actions = (model.action_names if model else None) or None
-        roots = self.root if model is None else self.root[(model.nu * model.w[:, None]).any(axis=0)]
-        seen, queue = dict.fromkeys(int(r) for r in roots), [int(r) for r in roots]
-        lines = ["digraph policy {", '  node [shape=box, fontname="sans-serif"];']
-        for n in queue:
-            action = actions[self.action[n]] if actions else f"a{self.action[n]}"
-            label = f"{self.step[n]}: {states[self.state[n]]} / {action}"
-            lines.append(f"  n{n} [label={_quoted(label)}];")
-            for e in range(self.indptr[n], self.indptr[n + 1]):
-                to = int(self.node[e])
-                if to not in seen and len(seen) >= max_nodes:
-                    continue
-                if to not in seen:
-                    seen[to] = None
-                    queue.append(to)
-                label = f"{states[self.next[e]]} ({self.symbol[e]})"
-                lines.append(f"  n{n} -> n{to} [label={_quoted(label)}];")
-        return "\n".join([*lines, "}"])
+        """The part reachable from the roots as a Graphviz `digraph`, at most `max_nodes` of it.
+
+        With a `model`: names from it, and every observation it can show; without: the successors.
+        """
+        from latentmdp.policy_dot import to_dot
+
+        return to_dot(self, model, max_nodes)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
@@ -392,74 +381,6 @@ class Cursor:
         return self.action
 
 
-def _expand(
-    model: "LatentMDP",
-    start: Callable[[int], Any],
-    follow: Callable[[int, int, Any, int, int, int], Any],
-    choose: Callable[[int, int, Any], int],
-) -> PolicyGraph:
-    """Expand nodes `(step, state, memory)` from the possible first states, breadth first."""
-    H, S, A = model.H, model.S, model.A
-    ids: dict[tuple[int, int, Any], int] = {}
-    nodes: list[tuple[int, int, Any]] = []
-    actions: list[int] = []
-
-    def node(t: int, s: int, memory: Any) -> int:
-        key = (t, s, memory)
-        if key not in ids:
-            action = int(choose(t, s, memory))
-            if not 0 <= action < A:
-                raise ModelError(
-                    f"the chosen action must be from 0 to {A - 1}; at step {t}, state {s} "
-                    f"it is {action}"
-                )
-            ids[key] = len(nodes)
-            nodes.append(key)
-            actions.append(action)
-        return ids[key]
-
-    default = [[node(t, s, start(s)) for s in range(S)] for t in range(H)]
-    root = default[0]
-    edges: dict[int, list[tuple[int, int, int]]] = {}
-    queue = [root[s] for s in range(S) if (model.w * model.nu[:, s]).any()]
-    contexts = {n: np.flatnonzero(model.w * model.nu[:, nodes[n][1]]) for n in queue}
-    seen = {n: {int(m) for m in contexts[n]} for n in queue}
-    while queue:
-        n = queue.pop()
-        t, s, memory = nodes[n]
-        if t == H - 1:
-            continue
-        out: dict[tuple[int, int], set[int]] = {}
-        for m in seen[n]:
-            row = (m * S + s) * A + actions[n]
-            for i in range(model.indptr[row], model.indptr[row + 1]):
-                out.setdefault((int(model.symbol[i]), int(model.next[i])), set()).add(int(m))
-        edges[n] = []
-        for (symbol, nxt), by in sorted(out.items()):
-            after = follow(t, s, memory, actions[n], symbol, nxt)
-            if after is None:
-                continue
-            k = node(t + 1, nxt, after)
-            edges[n].append((symbol, nxt, k))
-            if not by <= seen.setdefault(k, set()):
-                seen[k] |= by
-                queue.append(k)
-    flat = [edge for n in range(len(nodes)) for edge in edges.get(n, ())]
-    degree = [len(edges.get(n, ())) for n in range(len(nodes))]
-    symbol_, next_, node_ = np.array(flat, dtype=np.int64).reshape(-1, 3).T
-    return PolicyGraph.from_arrays(
-        [n[0] for n in nodes],
-        [n[1] for n in nodes],
-        actions,
-        np.concatenate([[0], np.cumsum(degree, dtype=np.int64)]),
-        symbol_,
-        next_,
-        node_,
-        root,
-        default,
-    ).prune()
-
-
 def _indices(name: str, value: ArrayLike) -> Ints:
     array = np.asarray(value)
     if array.dtype.kind not in "iu" and array.size:
@@ -499,6 +420,15 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
         )
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
+    """Refuse a policy whose horizon, states or actions are not the model's."""
+    if policy.H != model.H or policy.S != model.S:
+        raise ModelError(
+            f"the policy must be for H={model.H} steps and S={model.S} states; "
+            f"it is for H={policy.H} and S={policy.S}"
+        )
+    if policy.action.max() >= model.A:
+        raise ModelError(
+            f"the policy's actions must be from 0 to {model.A - 1}; "
+            f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
+        )

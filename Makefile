@@ -1,0 +1,42 @@
+# make demo and make test are all a newcomer needs; both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-long install check format bench clean-cache
+
+demo: .venv/.runtime
+	$(BIN)/latentmdp demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
+	$(BIN)/python -m pytest -m slow
+
+install: .venv/.dev
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/.dev
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean-cache:  ## compiled kernels
+	rm -rf "$${LATENTMDP_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/latentmdp}"
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.runtime: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch .venv/.runtime $@

@@ -1,0 +1,67 @@
+"""A policy graph in Graphviz's language."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from latentmdp.belief import reach_weights
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph
+
+Observations = Callable[[int], list[tuple[int, int]]]
+
+
+def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
+    """See `PolicyGraph.to_dot`."""
+    states = (model.state_names if model else None) or [f"s{i}" for i in range(policy.S)]
+    actions = model.action_names if model else None
+    if model is None:
+        roots, observations = policy.root, _own_observations(policy)
+    else:
+        roots = policy.root[(model.nu * model.w[:, None]).any(axis=0)]
+        observations = _model_observations(policy, model)
+    queue = list(dict.fromkeys(int(r) for r in roots))[:max_nodes]
+    seen = set(queue)
+    lines = ["digraph policy {", '  node [shape=box, fontname="sans-serif"];']
+    for n in queue:
+        action = actions[policy.action[n]] if actions else f"a{policy.action[n]}"
+        label = f"{policy.step[n]}: {states[policy.state[n]]} / {action}"
+        lines.append(f"  n{n} [label={_quoted(label)}];")
+        for symbol, nxt in observations(n):
+            to = int(policy.successors(n, symbol, nxt))
+            if to not in seen:
+                if len(seen) >= max_nodes:
+                    continue
+                seen.add(to)
+                queue.append(to)
+            lines.append(f"  n{n} -> n{to} [label={_quoted(f'{states[nxt]} ({symbol})')}];")
+    return "\n".join([*lines, "}"])
+
+
+def _own_observations(policy: PolicyGraph) -> Observations:
+    def observations(n: int) -> list[tuple[int, int]]:
+        e = slice(policy.indptr[n], policy.indptr[n + 1])
+        return [(int(y), int(s)) for y, s in zip(policy.symbol[e], policy.next[e], strict=True)]
+
+    return observations
+
+
+def _model_observations(policy: PolicyGraph, model: LatentMDP) -> Observations:
+    g = reach_weights(model, policy)
+
+    def observations(n: int) -> list[tuple[int, int]]:
+        if policy.step[n] == policy.H - 1:
+            return []
+        found = set()
+        for m in np.flatnonzero(g[n]):
+            row = (m * model.S + policy.state[n]) * model.A + policy.action[n]
+            for i in range(model.indptr[row], model.indptr[row + 1]):
+                found.add((int(model.symbol[i]), int(model.next[i])))
+        return sorted(found)
+
+    return observations
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
