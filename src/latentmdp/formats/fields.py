@@ -117,5 +117,6 @@ def _single(key: str, values: np.ndarray) -> Any:
 
 
 def _kind_name(values: np.ndarray) -> str:
-    names = {"b": "truth values", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
-    return names.get(values.dtype.kind, "text" if values.dtype.kind == "U" else "something else")
+    whole = "whole numbers"
+    names = {"b": "truth values", "i": whole, "u": whole, "f": "numbers", "U": "text"}
+    return names.get(values.dtype.kind, "mixed or too large values")
