@@ -189,8 +189,9 @@ def _arrow(
         return
     ax.add_patch(
         FancyArrowPatch(
-            start, end, arrowstyle="-|>", mutation_scale=0.45 * size, shrinkA=0.55 * size, shrinkB=0.6 * size, color=colour,
-            connectionstyle=f"arc3,rad={_bend(action)}", lw=0.6 + 1.6 * p, alpha=0.9, zorder=2,
+            start, end, arrowstyle="-|>", mutation_scale=0.45 * size, color=colour, alpha=0.9,
+            shrinkA=0.55 * size, shrinkB=0.6 * size, lw=0.6 + 1.6 * p, zorder=2,
+            connectionstyle=f"arc3,rad={_bend(action)}",
         )
     )  # fmt: skip
 

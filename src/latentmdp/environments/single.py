@@ -1,0 +1,112 @@
+"""`LatentMDPEnv`: one latent MDP as a Gymnasium environment."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from latentmdp.environments.rendering import Renderer
+from latentmdp.environments.sampling import Sampler
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+
+
+class LatentMDPEnv(gym.Env[Any, Any]):
+    """Episodes of a latent MDP; the hidden context is told when the episode is over.
+
+    Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
+    steps and never terminate earlier. `info["symbol"]` is what a `PolicyGraph` sees besides the
+    next state; `info["context"]` is there at the last step only.
+    `reset(options={"context": m})` forces the context.
+
+    >>> env = LatentMDPEnv("bandit:horizon=2")
+    >>> state, info = env.reset(seed=0, options={"context": 1})
+    >>> "context" in info, env.step(0)[4].get("context"), env.step(0)[4].get("context")
+    (False, None, 1)
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(self, model: LatentMDP | str, render_mode: str | None = None) -> None:
+        if isinstance(model, str):
+            from latentmdp.domains import make
+
+            model = make(model)
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ModelError(f"render_mode must be 'ansi' or 'rgb_array'; it is {render_mode!r}")
+        self.model = model
+        self.render_mode = render_mode
+        self.observation_space = gym.spaces.Discrete(model.S)
+        self.action_space = gym.spaces.Discrete(model.A)
+        self._sampler = Sampler(model)
+        self._renderer = Renderer(model) if render_mode else None
+        self._step = -1  # no episode yet
+        self._context = self._state = 0
+        self._action: int | None = None
+        self._total = 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Start an episode; `options={"context": m}` forces the context."""
+        super().reset(seed=seed)
+        forced = forced_context(self.model, options)
+        u, v = self.np_random.random(2)
+        drawn = int(self._sampler.context(u)) if forced is None else int(forced)
+        self._context = drawn
+        self._state = int(self._sampler.start(np.array([drawn]), np.array([v]))[0])
+        self._step, self._action, self._total = 0, None, 0.0
+        return self._state, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """One step; the last one (the horizon's) is truncated and its info has the context."""
+        if self._step < 0 or self._step >= self.model.horizon:
+            raise ResetNeeded("call reset() before step(): no episode is under way")
+        if not 0 <= action < self.model.A or action != int(action):
+            raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
+        model, a = self.model, int(action)
+        row = (self._context * model.S + self._state) * model.A + a
+        first, last = model.indptr[row], model.indptr[row + 1]
+        u = self.np_random.random()
+        i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")
+        reward = float(model.reward[i])
+        self._state = int(model.next[i])
+        self._step += 1
+        self._action, self._total = a, self._total + reward
+        info: dict[str, Any] = {"symbol": int(model.symbol[i])}
+        over = self._step == model.horizon
+        if over:
+            info["context"] = self._context
+        return self._state, reward, False, over, info
+
+    def render(self) -> Any:
+        """The current state as text (`ansi`) or as an RGB picture (`rgb_array`)."""
+        if self._renderer is None:
+            return None
+        if self._step < 0:
+            raise ResetNeeded("call reset() before render(): no episode is under way")
+        over = self._step == self.model.horizon
+        frame = (self._state, self._step, self._action, self._total)
+        known = self._context if over else None
+        if self.render_mode == "ansi":
+            return self._renderer.text(*frame, known)
+        return self._renderer.picture(*frame, known)
+
+
+def forced_context(model: LatentMDP, options: dict[str, Any] | None) -> Any:
+    """The context that `options` asks for (a number, or an array for batches), checked; or None."""
+    options = options or {}
+    for name in options:
+        if name != "context":
+            raise ModelError(f"the reset option is 'context'; not {name!r}")
+    asked = options.get("context")
+    if asked is None:
+        return None
+    contexts = np.asarray(asked)
+    if contexts.dtype.kind not in "iu" or (contexts < 0).any() or (contexts >= model.M).any():
+        raise ModelError(
+            f"options['context'] must be a whole number between 0 and {model.M - 1}; "
+            f"it is {asked!r}"
+        )
+    return contexts

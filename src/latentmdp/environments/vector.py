@@ -1,0 +1,168 @@
+"""`LatentMDPVectorEnv`: a batch of episodes stepped with array operations."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from latentmdp.environments.sampling import Sampler
+from latentmdp.environments.single import forced_context
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+
+
+class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
+    """`num_envs` independent episodes of one model, stepped together.
+
+    The same contract as a `SyncVectorEnv` of `LatentMDPEnv`s: `infos["symbol"]` at each step,
+    `infos["context"]` with the mask `infos["_context"]` where an episode ended (in
+    `infos["final_info"]` with `autoreset_mode="SameStep"`). One random stream serves the whole
+    batch, so single episodes differ from the others' but their law does not.
+    `reset(options={"context": m})` takes one context or one per episode.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(
+        self,
+        model: LatentMDP | str,
+        num_envs: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        if isinstance(model, str):
+            from latentmdp.domains import make
+
+            model = make(model)
+        if num_envs < 1:
+            raise ModelError(f"num_envs must be at least 1; it is {num_envs}")
+        self.model = model
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = gym.spaces.Discrete(model.S)
+        self.single_action_space = gym.spaces.Discrete(model.A)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._sampler = Sampler(model)
+        self._context = np.zeros(num_envs, dtype=np.int64)
+        self._state = np.zeros(num_envs, dtype=np.int64)
+        self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
+        self._common: int | None = -1  # the step of all episodes, None where they differ
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start all episodes, or those of `options["reset_mask"]`."""
+        super().reset(seed=seed)
+        options = dict(options or {})
+        mask = options.pop("reset_mask", None)
+        forced = forced_context(self.model, options)
+        if mask is None:
+            chosen = np.arange(self.num_envs)
+        else:
+            mask = np.asarray(mask)
+            if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+                raise ModelError(
+                    f"options['reset_mask'] must be {self.num_envs} booleans; "
+                    f"it is {mask.dtype} of shape {mask.shape}"
+                )
+            chosen = np.flatnonzero(mask)
+        if forced is not None:
+            if forced.shape not in ((), (self.num_envs,)):
+                raise ModelError(
+                    f"options['context'] must be one number or {self.num_envs}; "
+                    f"its shape is {forced.shape}"
+                )
+            forced = np.broadcast_to(forced, self.num_envs)[chosen]
+        self._start(chosen, forced)
+        return self._state.copy(), {}
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One step of every episode; those over are reset as `autoreset_mode` says."""
+        a = self._checked(actions)
+        n, H = self.num_envs, self.model.horizon
+        never = np.zeros(n, dtype=bool)
+        if self._common is not None:  # all in step: no masks needed
+            if 0 <= self._common < H:
+                reward, infos = self._advance(a)
+                self._common += 1
+                over = np.full(n, self._common == H)
+                return self._finish(reward, never, over, infos)
+            if self._common < 0 or self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+                raise gym.error.ResetNeeded("call reset() before step(): an episode is over")
+            self._start(np.arange(n), None)
+            return self._state.copy(), np.zeros(n), never, never.copy(), {}
+        return self._step_apart(a)
+
+    def _step_apart(
+        self, a: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """A step of episodes that stand at different steps."""
+        waiting = (self._steps < 0) | (self._steps >= self.model.horizon)
+        if waiting.any() and (
+            self.autoreset_mode is not AutoresetMode.NEXT_STEP or (self._steps < 0).any()
+        ):
+            raise gym.error.ResetNeeded("call reset() before step(): an episode is over")
+        kept = self._state.copy(), self._context.copy()
+        reward, infos = self._advance(a)
+        self._steps += 1
+        over = self._steps == self.model.horizon
+        if waiting.any():  # these spend the step on starting anew
+            self._state[waiting], self._context[waiting] = kept[0][waiting], kept[1][waiting]
+            reward[waiting] = 0.0
+            infos["symbol"][waiting] = 0
+            infos["_symbol"] = ~waiting
+            self._start(np.flatnonzero(waiting), None)
+        return self._finish(reward, np.zeros(self.num_envs, dtype=bool), over, infos)
+
+    def _advance(self, a: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+        u = self.np_random.random(self.num_envs)
+        i = self._sampler.outcome(self._context, self._state, a, u)
+        self._state = self.model.next[i]
+        infos = {"symbol": self.model.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
+        return self.model.reward[i], infos
+
+    def _finish(
+        self, reward: np.ndarray, never: np.ndarray, over: np.ndarray, infos: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        if over.any():
+            told = {"context": np.where(over, self._context, 0), "_context": over.copy()}
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                final = np.full(self.num_envs, None, dtype=object)
+                final[over] = self._state[over]
+                told["symbol"] = np.where(over, infos["symbol"], 0)
+                told["_symbol"] = over.copy()
+                infos["symbol"] = np.where(over, 0, infos["symbol"])
+                infos["_symbol"] = infos["_symbol"] & ~over
+                infos |= {"final_obs": final, "_final_obs": over.copy()}
+                infos |= {"final_info": told, "_final_info": over.copy()}
+                self._start(np.flatnonzero(over), None)
+            else:
+                infos |= told
+        return self._state.copy(), reward, never, over, infos
+
+    def _start(self, chosen: np.ndarray, forced: np.ndarray | None) -> None:
+        u, v = self.np_random.random((2, chosen.size))
+        context = self._sampler.context(u) if forced is None else forced
+        if self._common is not None:
+            self._steps[:] = self._common
+        self._context[chosen] = context
+        self._state = self._state.copy()
+        self._state[chosen] = self._sampler.start(context, v)
+        self._steps[chosen] = 0
+        together = (self._steps == self._steps[0]).all()
+        self._common = int(self._steps[0]) if together else None
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        a = np.asarray(actions)
+        if a.shape != (self.num_envs,) or a.dtype.kind not in "iu":
+            raise ModelError(
+                f"actions must be {self.num_envs} whole numbers; found {a.dtype} of shape {a.shape}"
+            )
+        if (a < 0).any() or (a >= self.model.A).any():
+            raise ModelError(f"actions must be between 0 and {self.model.A - 1}; found {a!r}")
+        return a
