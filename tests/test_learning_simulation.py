@@ -45,7 +45,11 @@ def merged_graph(model: lm.LatentMDP) -> lm.PolicyGraph:
     """Histories share nodes, and some observations have no successor: they go to defaults."""
     # nodes: 0, 1 roots; 2, 3 defaults of step 1; 4 a merged node at state 0 with another action;
     # 5, 6 defaults of step 2; 7 a merged node at state 1 with another action
-    step, state, action = [0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 0, 1, 0, 0, 1, 1], [0, 1, 0, 0, 1, 1, 0, 1]
+    step, state, action = (
+        [0, 0, 1, 1, 1, 2, 2, 2],
+        [0, 1, 0, 1, 0, 0, 1, 1],
+        [0, 1, 0, 0, 1, 1, 0, 1],
+    )
     successors = {
         0: [(0, 0, 4)],  # state 1: default
         1: [(0, 0, 4), (1, 1, 3)],
@@ -258,8 +262,12 @@ def test_counts_add_up_and_triggers_are_powers_of_two(kind: str) -> None:
         done += k
         if triggered:
             changed = simulator.replay(counts)
-            crossed = np.flatnonzero([a.bit_length() != b.bit_length()
-                                      for a, b in zip(before.n.tolist(), counts.n.tolist(), strict=True)])
+            crossed = np.flatnonzero(
+                [
+                    a.bit_length() != b.bit_length()
+                    for a, b in zip(before.n.tolist(), counts.n.tolist(), strict=True)
+                ]
+            )
             assert sorted(changed) == crossed.tolist()
             assert np.array_equal(np.log2(counts.N[changed]) % 1, np.zeros(len(changed)))
         else:

@@ -73,11 +73,7 @@ def successor(graph, node, symbol, nxt):
             low = middle + 1
         else:
             high = middle
-    if (
-        low < graph.indptr[node + 1]
-        and graph.symbol[low] == symbol
-        and graph.next[low] == nxt
-    ):
+    if low < graph.indptr[node + 1] and graph.symbol[low] == symbol and graph.next[low] == nxt:
         return graph.node[low]
     return graph.default[graph.step[node] + 1, nxt]
 

@@ -56,7 +56,7 @@ def draw_block(bitgen, scratch, episodes, model, chain, arrivals, flow):
 
 @kernel
 def cut_block(bitgen, episodes, share, starts, chain, block):
-    """Draw the first `share` of the block's `episodes` into its half; the rest stays in the block."""
+    """Draw the first `share` of the block's `episodes` into its half; the rest remains."""
     cells, first = chain.size[0], chain.first
     arrivals, flow = block.arrivals, block.flow
     half_arrivals, half_flow = block.half_arrivals, block.half_flow

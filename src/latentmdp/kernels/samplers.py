@@ -67,7 +67,7 @@ _random_hypergeometric = _external("random_hypergeometric")
 
 def address(generator: np.random.Generator) -> int:
     """Address of the generator's C state; valid while the generator lives."""
-    return int(generator.bit_generator.ctypes.bit_generator.value)  # type: ignore[attr-defined]
+    return int(generator.bit_generator.ctypes.bit_generator.value)
 
 
 @kernel

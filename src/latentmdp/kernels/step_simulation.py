@@ -82,7 +82,7 @@ def replay(rows, outcomes, indptr, n, n_next, N, N_next, changed):
 @kernel
 def sample_episodes(bitgen, episodes, model, chain, contexts, outcomes, rows):
     """Draw trajectories: `contexts (K,)`, `outcomes, rows (K, H)` as indices of the model."""
-    M, S, A, H = model.sizes
+    _, S, A, H = model.sizes
     for k in range(episodes):
         c = draw(bitgen, model.start_cumulative, 0, len(model.start_state))
         contexts[k] = chain.row[c] // (S * A)

@@ -1,0 +1,118 @@
+"""`learn`: Algorithm 1 in a known, simulated model, with exact regret."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.run import Run
+from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.solvers import Answer, Choice
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+    from latentmdp.policy import PolicyGraph
+
+OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
+"""Work limit of planning the optimum to compare with: fixed, so that runs repeat."""
+OPTIMAL_GAP = 1e-4
+
+
+def learn(
+    model: LatentMDP,
+    algorithm: str = "mvp",
+    episodes: int = 10**6,
+    policy_class: str = "markov",
+    delta: float = 0.1,
+    bonus_scale: float = 1.0,
+    seed: int = 0,
+    simulator: str = "counts",
+    optimal: Any = None,
+    audit: bool = False,
+) -> Run:
+    """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
+
+    `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `psrl`, `greedy`, `random`,
+    `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
+    (step by step), the same law. `optimal`: a `Plan` or `(lower, upper)` of the class's optimum;
+    without one it is planned with a fixed amount of work. `audit` keeps every phase for `audit`.
+
+    >>> import latentmdp as lm
+    >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
+    >>> run.episodes, run.regret >= 0
+    (1000, True)
+    """
+    spec = checked_spec(
+        algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, model
+    )
+    bracket, policy, seconds = find_optimal(model, spec, optimal)
+    session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
+    phases: list[Any] = []
+    while session.done < session.target:
+        session.next_phase((lambda phase: phases.append(phase.kept())) if audit else None)
+    run = Run(model, session.state(), bracket, seconds)
+    run.phases = phases if audit else None
+    return run
+
+
+def checked_spec(
+    algorithm: str,
+    episodes: int,
+    policy_class: str,
+    delta: float,
+    bonus_scale: float,
+    seed: int,
+    simulator: str,
+    model: LatentMDP,
+) -> Spec:
+    """Refuse bad values with one sentence, before any work is done."""
+    from latentmdp.learning.simulation import SIMULATORS
+    from latentmdp.optimism.confidence import Setting
+    from latentmdp.optimism.model import check_learnable
+
+    choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale)
+    Setting(model.M, model.S, model.A, model.H, choice.episodes, delta, bonus_scale)
+    if simulator not in SIMULATORS:
+        raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {simulator!r}")
+    check_learnable(model)
+    return Spec(
+        algorithm, choice.episodes, policy_class, float(delta), float(bonus_scale), seed, simulator
+    )
+
+
+def find_optimal(
+    model: LatentMDP, spec: Spec, optimal: Any = None
+) -> tuple[tuple[float, float], PolicyGraph | None, float]:
+    """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
+    started = time.perf_counter()
+    if optimal is None:
+        from latentmdp.planning import plan
+
+        optimal = plan(
+            model,
+            policy_class=spec.policy_class,
+            gap=OPTIMAL_GAP,
+            time_limit=None,
+            work_limit=OPTIMAL_WORK[spec.policy_class],
+        )
+    policy = getattr(optimal, "policy", None)
+    if policy is not None:
+        lower, upper = float(optimal.lower), float(optimal.upper)
+    else:
+        lower, upper = _pair(optimal)
+    if policy is None and spec.algorithm == "oracle":
+        raise ModelError("the oracle needs optimal to be a Plan, for its policy; it is a pair")
+    return (lower, upper), policy, time.perf_counter() - started
+
+
+def _pair(optimal: Any) -> tuple[float, float]:
+    try:
+        lower, upper = (float(x) for x in optimal)
+    except (TypeError, ValueError):
+        raise ModelError(f"optimal must be a Plan or (lower, upper); it is {optimal!r}") from None
+    if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
+        raise ModelError(f"optimal must be (lower, upper) with lower <= upper; it is {optimal!r}")
+    return lower, upper

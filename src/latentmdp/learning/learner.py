@@ -1,0 +1,211 @@
+"""Algorithm 1 of the paper, as a state machine that any loop can drive.
+
+    learner = Learner(model, "mvp", episodes=10**6)
+    action = learner.begin(state)
+    while action is not None:
+        reward, state = ...                      # the world's turn
+        action = learner.step(reward, state)
+    learner.end(context)                         # told in hindsight
+
+Its state is the counts, the snapshot taken at the last doublings, the policy in force, the solver's
+own state, and the episode so far. Line numbers are those that the paper's text refers to (the
+listing without its END lines). Two slips of the listing are mended: the flag TRIGGERED is cleared
+in every episode, and a row without visits has no estimate at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.counts import Counts
+from latentmdp.learning.knowledge import Knowledge, Step
+from latentmdp.learning.solvers import Answer, Choice, make_solver
+from latentmdp.learning.state import (
+    State,
+    generator_state,
+    load_state,
+    restore_generator,
+    save_state,
+)
+from latentmdp.policy import Cursor, PolicyGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from latentmdp.formats.files import PathLike
+    from latentmdp.model import LatentMDP
+    from latentmdp.optimism.model import Known
+
+Array = np.ndarray[Any, np.dtype[Any]]
+PARTS = tuple(field.name for field in fields(PolicyGraph))
+
+
+class Learner:
+    """Algorithm 1; see the module. `begin`, `step` (exactly `H` times), `end`, and again.
+
+    `given` says what the learner knows: `w`, `nu`, `R` (a model's transitions are never read).
+    `episodes` is the planned `K` of the logarithmic term; more may be played.
+    """
+
+    def __init__(  # Alg. 1, l. 1
+        self,
+        given: LatentMDP | Known,
+        algorithm: str = "mvp",
+        *,
+        episodes: int,
+        policy_class: str = "markov",
+        delta: float = 0.1,
+        bonus_scale: float = 1.0,
+        seed: int | np.random.SeedSequence = 0,
+        estimate: Collection[str] = (),
+        counts: Counts | None = None,
+        oracle: Answer | None = None,
+    ) -> None:
+        self.choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale)
+        self.knowledge = Knowledge.of(given, estimate)
+        M, S, A = self.known.M, self.known.S, self.known.A
+        self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0
+        self.random = np.random.default_rng(seed)
+        self.solver = make_solver(self.choice, self.known, self.random, oracle)
+        self.episode = 1
+        self.updates = 0
+        self._path: list[Step] | None = None
+        self._cursor: Cursor | None = None
+        self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
+
+    # ------------------------------------------------------------------ one episode
+
+    def begin(self, state: int) -> int:
+        """The first state of an episode; returns the action to take."""
+        if self._path is not None:
+            raise ModelError(f"begin must follow end; {self._where()}")
+        self._state = self._checked("state", state, self.known.S)
+        self._cursor = self.policy.cursor(self._state)  # l. 4, 6, 7
+        self._path = []
+        return self._cursor.action  # l. 8
+
+    def step(self, reward: float, next_state: int, action: int | None = None) -> int | None:
+        """What came of the action; returns the next one, or None after the last step.
+
+        `action`: the one really taken, if it was not the one asked for.
+        """
+        if self._path is None or self._cursor is None or len(self._path) == self.known.H:
+            raise ModelError(
+                f"step must follow begin, at most {self.known.H} times; {self._where()}"
+            )
+        asked = self._cursor.action
+        played = asked if action is None else self._checked("action", action, self.known.A)
+        nxt = self._checked("next_state", next_state, self.known.S)
+        total = sum(step[2] for step in self._path) + reward
+        symbol = self.knowledge.symbol(self._state, played, nxt, reward, total)
+        self._path.append((self._state, played, float(reward), nxt))  # l. 7, 9
+        self._state = nxt  # l. 6; after the last step l. 10
+        if len(self._path) == self.known.H:
+            return None
+        if played != asked:
+            symbol = -1  # off the policy: go on from the default node
+        return self._cursor.observe(symbol, nxt)  # l. 8
+
+    def end(self, context: int) -> bool:
+        """The context, told in hindsight; returns whether the policy was updated."""
+        if self._path is None or len(self._path) < self.known.H:
+            raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
+        m = self._checked("context", context, self.known.M)  # l. 10
+        self.knowledge.observe(m, self._path)
+        changed = []  # TRIGGERED, cleared in every episode
+        for state, action, _, nxt in self._path:  # l. 11, in time order
+            row = (m * self.known.S + state) * self.known.A + action
+            n = self.counts.record(row, nxt)  # l. 12
+            if n & (n - 1) == 0:  # l. 13: a power of two
+                changed.append(row)  # l. 14
+                self.counts.snapshot(row)  # l. 15 and 16, at this very moment
+        self._path = self._cursor = None
+        self.episode += 1
+        if changed:  # l. 17
+            self.update(np.unique(changed))  # l. 18
+        return bool(changed)  # l. 20: else the policy stays
+
+    def update(self, changed: Array) -> None:
+        """Ask the solver for the next policy; the rows `changed` have new snapshots."""
+        self.updates += 1
+        if self.knowledge.estimate:  # what was known has changed: start afresh
+            self.solver = make_solver(self.choice, self.known, self.random)
+            changed = np.arange(self.counts.rows)
+        self._solve(changed)
+
+    def _solve(self, changed: Array) -> None:
+        answer = self.solver.replan(self.counts, changed)
+        self.policy: PolicyGraph = answer.policy
+        self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
+
+    @property
+    def known(self) -> Known:
+        """What the solver takes as known: given, or estimated so far."""
+        return self.knowledge.known
+
+    def _checked(self, name: str, value: int, below: int) -> int:
+        if not isinstance(value, (int, np.integer)) or not 0 <= value < below:
+            raise ModelError(
+                f"{name} must be a whole number from 0 to {below - 1}; it is {value!r}"
+            )
+        return int(value)
+
+    def _where(self) -> str:
+        if self._path is None:
+            return f"episode {self.episode} has not begun"
+        return f"episode {self.episode} has {len(self._path)} of {self.known.H} steps"
+
+    # ------------------------------------------------------------------ plain data
+
+    def state(self) -> State:
+        """Everything that the future depends on, as plain data."""
+        state: State = {
+            "kind": "learner",
+            "choice": asdict(self.choice),
+            "knowledge": self.knowledge.state(),
+            "counts": self.counts.to_arrays(),
+            "policy": {name: getattr(self.policy, name) for name in PARTS},
+            "random": generator_state(self.random),
+            "solver": self.solver.state(),
+            "episode": self.episode,
+            "updates": self.updates,
+            "optimistic_value": self.optimistic_value,
+            "upper": self.upper,
+        }
+        if self._path is not None and self._cursor is not None:
+            state |= {"path": self._path, "at": self._state, "node": self._cursor.node}
+        return state
+
+    @classmethod
+    def from_state(cls, state: State) -> Learner:
+        """Inverse of `state`: continues to the same bits."""
+        self = cls.__new__(cls)
+        self.choice = Choice(**state["choice"])
+        self.knowledge = Knowledge.from_state(state["knowledge"])
+        self.counts = Counts.from_arrays(state["counts"])
+        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        self.random = restore_generator(state["random"])
+        self.episode, self.updates = state["episode"], state["updates"]
+        self.optimistic_value, self.upper = state["optimistic_value"], state["upper"]
+        in_force = Answer(self.policy, self.optimistic_value, self.upper)
+        self.solver = make_solver(self.choice, self.known, self.random, in_force)
+        self.solver.restore(state["solver"], self.counts)
+        self._path = self._cursor = None
+        if "path" in state:
+            self._path = [(s, a, r, nxt) for s, a, r, nxt in state["path"]]
+            self._state = state["at"]
+            self._cursor = Cursor(self.policy, state["node"])
+        return self
+
+    def save(self, path: PathLike) -> None:
+        """Write everything to one npz file, atomically; also in the middle of an episode."""
+        save_state(path, self.state())
+
+    @classmethod
+    def load(cls, path: PathLike) -> Learner:
+        """A saved learner, ready for the call that would have come next."""
+        return cls.from_state(load_state(path, "learner"))

@@ -1,0 +1,253 @@
+"""`Run`: what came of learning; one row per phase, exact regret, saved as a folder.
+
+The regret curve is piecewise linear: within a phase every episode loses the same.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.session import Observer, Session, Spec
+from latentmdp.learning.solvers import Answer
+from latentmdp.learning.state import State, load_state, save_state
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from latentmdp.model import LatentMDP
+    from latentmdp.policy import PolicyGraph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Run:
+    """The result of `learn`.
+
+    `optimal` brackets the optimum of the policy class, `(lower, upper)`; regret is measured against
+    the best known value: the bracket's lower end, or a phase's own policy if it is better.
+    """
+
+    def __init__(
+        self, model: LatentMDP, state: State, optimal: tuple[float, float], seconds_optimal: float
+    ) -> None:
+        self.model, self.optimal = model, (float(optimal[0]), float(optimal[1]))
+        self.state = state
+        self.seconds_optimal = seconds_optimal
+        self.phases: list[Any] | None = None  # kept by `learn(..., audit=True)`
+
+    # ------------------------------------------------------------------ numbers
+
+    @property
+    def spec(self) -> Spec:
+        """What was asked for."""
+        return Spec(**self.state["spec"])
+
+    @property
+    def episodes(self) -> int:
+        """Episodes played so far."""
+        return int(self.state["done"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether all episodes asked for have been played (False after an interrupt)."""
+        return self.episodes == int(self.state["targets"][-1])
+
+    @property
+    def updates(self) -> int:
+        """Policy updates so far: episodes that triggered."""
+        return int(self.state["learner"]["updates"])
+
+    @property
+    def policy(self) -> PolicyGraph:
+        """The policy in force at the end."""
+        return self._session.learner.policy
+
+    @property
+    def final_value(self) -> float:
+        """Exact value of `policy` in the model."""
+        return self._session.value
+
+    @property
+    def best_value(self) -> float:
+        """The best value of the class that is known: what regret is measured against."""
+        return max(self.optimal[0], float(self.state["table"]["value"].max(initial=-np.inf)))
+
+    @property
+    def regret(self) -> float:
+        """`sum_k (V* - V^{pi_k})` against `best_value`."""
+        return self.regret_bounds[0]
+
+    @property
+    def regret_bounds(self) -> tuple[float, float]:
+        """The bracket: regret against `best_value`, and against the optimum's upper bound."""
+        return self._regret(self.best_value), self._regret(max(self.optimal[1], self.best_value))
+
+    def _regret(self, optimum: float) -> float:
+        table = self.state["table"]
+        return float(np.sum(table["length"] * (optimum - table["value"])))
+
+    @property
+    def seconds_planning(self) -> float:
+        """Time in the solver."""
+        return float(self.state["seconds"]["planning"])
+
+    @property
+    def seconds_simulation(self) -> float:
+        """Time in the simulator, exact evaluation of every phase's policy included."""
+        return float(self.state["seconds"]["simulation"])
+
+    @property
+    def seconds(self) -> float:
+        """Time of learning; finding the optimum to compare with is timed apart."""
+        return self.seconds_planning + self.seconds_simulation
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per phase.
+
+        `episode` (the first, from 1), `length`, `value` (exact), `optimistic_value`, `planner_gap`,
+        `updates` and `regret` (both cumulative, at the phase's end).
+        """
+        import pandas as pd
+
+        table = dict(self.state["table"])
+        table["regret"] = np.cumsum(table["length"] * (self.best_value - table["value"]))
+        return pd.DataFrame(table)
+
+    def regret_at(self, episodes: Any) -> Array:
+        """Cumulative regret after each of these numbers of episodes."""
+        table = self.state["table"]
+        ends = np.concatenate([[0], np.cumsum(table["length"])])
+        loss = np.cumsum(table["length"] * (self.best_value - table["value"]))
+        return np.interp(episodes, ends, np.concatenate([[0.0], loss]))
+
+    def summary(self) -> dict[str, Any]:
+        """The run in one dictionary: what the command line prints."""
+        return {
+            "episodes": self.episodes,
+            "updates": self.updates,
+            "regret": self.regret,
+            "regret_upper": self.regret_bounds[1],
+            "optimal_lower": self.optimal[0],
+            "optimal_upper": self.optimal[1],
+            "final_value": self.final_value,
+            "bonus_scale": self.spec.bonus_scale,
+            "complete": self.complete,
+            "seconds_planning": self.seconds_planning,
+            "seconds_simulation": self.seconds_simulation,
+            "seconds_optimal": self.seconds_optimal,
+        }
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        return (
+            f"Run({spec.algorithm}, {spec.policy_class}, {self.episodes} episodes, "
+            f"{self.updates} updates, regret {self.regret:.6g}, bonus_scale {spec.bonus_scale:g})"
+        )
+
+    # ------------------------------------------------------------------ going on
+
+    @cached_property
+    def _session(self) -> Session:
+        """A session at the run's end; not advanced, or the state would no longer belong to it."""
+        return self.session()
+
+    def session(self) -> Session:
+        """A session that continues from here."""
+        return Session.from_state(self.model, self.state)
+
+    def more(self, episodes: int) -> Run:
+        """A longer run, continued from the end of this one, which stays as it is.
+
+        The logarithmic term keeps the number of episodes that was planned first: the theorem's
+        promise is for those.
+        """
+        if episodes < 1:
+            raise ModelError(f"episodes must be at least 1; it is {episodes!r}")
+        session = self.session()
+        session.extend(episodes)
+        while session.done < session.target:
+            session.next_phase()
+        return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
+
+    def replay(self, observer: Observer) -> None:
+        """Run again from the recorded spec, to the same bits, showing each phase to `observer`."""
+        oracle = Answer(self.policy, *self.optimal)
+        session = Session(self.model, self.spec, oracle)
+        for target in self.state["targets"]:
+            session.targets.append(target)
+            while session.done < min(target, self.episodes):
+                session.next_phase(observer)
+
+    # ------------------------------------------------------------------ files, figures
+
+    def save(self, folder: str | Path) -> None:
+        """Write `model.npz`, `run.npz` (everything), and for people `run.json`, `table.csv`."""
+        import latentmdp as lm
+        from latentmdp.formats.strict_json import write_json
+
+        place = make_folder(folder)
+        if not (place / "model.npz").exists():
+            lm.save(self.model, place / "model.npz")
+        save_checkpoint(place, self.state, self.optimal, self.seconds_optimal)
+        self.table.to_csv(place / "table.csv", index=False, float_format="%.17g")
+        write_json(place / "run.json", {**self.state["spec"], **self.summary()})
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Cumulative regret against episodes, both logarithmic; a band where `V*` is bracketed."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        table = self.table
+        ends = np.cumsum(table["length"].to_numpy())
+        low = table["regret"].to_numpy()
+        style = {"label": f"{self.spec.algorithm}, {self.spec.policy_class}"} | style
+        (line,) = ax.plot(ends, low, **style)
+        slack = max(self.optimal[1], self.best_value) - self.best_value
+        if slack * self.episodes > 0.01 * max(low[-1], 1e-9):
+            ax.fill_between(ends, low, low + slack * ends, alpha=0.2, color=line.get_color(), lw=0)
+        ax.set(xscale="log", yscale="log", xlabel="episodes", ylabel="regret")
+        ax.legend()
+        return ax
+
+
+def make_folder(folder: str | Path) -> Path:
+    """The folder, made if need be, or one clear sentence."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"{place} must be a folder that can be written: {error.strerror}"
+        ) from None
+    return place
+
+
+def save_checkpoint(
+    place: Path, state: State, optimal: tuple[float, float], seconds_optimal: float
+) -> None:
+    """Write `run.npz`, atomically: whatever happens, a whole checkpoint is there."""
+    save_state(
+        place / "run.npz",
+        state | {"optimal": list(optimal), "seconds_optimal": seconds_optimal},
+    )
+
+
+def load_run(folder: str | Path) -> Run:
+    """A saved run, complete or interrupted."""
+    import latentmdp as lm
+
+    place = Path(folder)
+    if not (place / "run.npz").exists():
+        raise ModelError(f"{place} must be a run's folder; it has no run.npz")
+    state = load_state(place / "run.npz", "run")
+    model = lm.load(place / "model.npz")
+    optimal, seconds = tuple(state.pop("optimal")), state.pop("seconds_optimal")
+    return Run(model, state, optimal, seconds)

@@ -1,0 +1,192 @@
+"""A learner and a simulated world, advanced phase by phase: what `learn` and its checkpoints run.
+
+A phase is a stretch of episodes under one policy; it ends with the episode that triggers an update.
+Within it nothing is sampled that can be computed: the policy's value in the true model is exact.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.counts import Counts
+from latentmdp.learning.learner import Learner
+from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.state import State, generator_state, restore_generator
+
+if TYPE_CHECKING:
+    from latentmdp.learning.solvers import Answer
+    from latentmdp.model import LatentMDP
+    from latentmdp.policy import PolicyGraph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates")
+WHOLE = ("episode", "length", "updates")
+CHUNK = 10**6  # episodes of one call of the step simulator, so that it can be interrupted
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What was asked for; with the model it determines a run to the bit."""
+
+    algorithm: str = "mvp"
+    episodes: int = 1
+    policy_class: str = "markov"
+    delta: float = 0.1
+    bonus_scale: float = 1.0
+    seed: int = 0
+    simulator: str = "counts"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise ModelError(f"seed must be a whole number of at least 0; it is {self.seed!r}")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One finished phase, before its last episode is counted; for observers such as an audit.
+
+    `counts.N, N_next` are the snapshot in force during the phase; `counts` is the session's own and
+    goes on changing (`kept` copies it).
+    """
+
+    episode: int  # the first one, from 1
+    length: int
+    value: float  # of the policy in the true model
+    optimistic_value: float
+    upper: float
+    triggered: bool  # False only for the last phase of a run
+    policy: PolicyGraph
+    counts: Counts
+    visits: tuple[Array, Array, Array]  # (node, context, visits) of all its episodes, by cell
+    path: tuple[Array, Array, Array] | None  # (nodes, rows, outcomes) of the triggering episode
+
+    def kept(self) -> Phase:
+        """A copy that stays valid."""
+        return replace(self, counts=self.counts.copy())
+
+
+Observer = Callable[[Phase], None]
+
+
+class Session:
+    """A run under way; `next_phase` until `done == spec.episodes`. Its state is plain data."""
+
+    def __init__(self, model: LatentMDP, spec: Spec, oracle: Answer | None = None) -> None:
+        simulation, solver = np.random.SeedSequence(int(spec.seed)).spawn(2)
+        started = time.perf_counter()
+        learner = Learner(
+            model,
+            spec.algorithm,
+            episodes=spec.episodes,
+            policy_class=spec.policy_class,
+            delta=spec.delta,
+            bonus_scale=spec.bonus_scale,
+            seed=solver,
+            counts=Counts.for_model(model),
+            oracle=oracle,
+        )
+        self.seconds = {"planning": time.perf_counter() - started, "simulation": 0.0}
+        self._set_up(model, spec, learner, np.random.default_rng(simulation))
+        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
+        self.done = 0
+
+    @property
+    def target(self) -> int:
+        """Episodes to play in all."""
+        return self.targets[-1]
+
+    def extend(self, episodes: int) -> None:
+        """Ask for so many more."""
+        self.targets.append(self.target + int(episodes))
+
+    def _set_up(
+        self, model: LatentMDP, spec: Spec, learner: Learner, random: np.random.Generator
+    ) -> None:
+        self.model, self.spec, self.learner = model, spec, learner
+        self.simulator = Simulator(model, random, spec.simulator)
+        self.value = self.simulator.play(learner.policy)
+
+    def next_phase(self, observer: Observer | None = None) -> None:
+        """Simulate until the next update (or the last episode), then let the learner update."""
+        learner, clock = self.learner, time.perf_counter
+        first, length, triggered = self.done + 1, 0, False
+        started = clock()
+        left = self.target - self.done
+        while left > 0 and not triggered:
+            budget = left if self.spec.simulator == "counts" else min(left, CHUNK)
+            k, triggered = self.simulator.run(learner.counts, budget)
+            length += k
+            left -= k
+        self.done += length
+        self._record(first, length, triggered)
+        if observer is not None:
+            observer(self._phase(first, length, triggered))
+        if not triggered:
+            self.seconds["simulation"] += clock() - started
+            return
+        changed = self.simulator.replay(learner.counts)  # Alg. 1, l. 11 to 16
+        learner.episode = self.done + 1
+        planning = clock()
+        learner.update(changed)  # l. 18
+        planned = clock()
+        self.value = self.simulator.play(learner.policy)
+        self.seconds["planning"] += planned - planning
+        self.seconds["simulation"] += clock() - planned + planning - started
+
+    def _record(self, first: int, length: int, triggered: bool) -> None:
+        learner = self.learner
+        gap = learner.upper - learner.optimistic_value
+        values = (
+            first, length, self.value, learner.optimistic_value, gap, learner.updates + triggered,
+        )  # fmt: skip
+        for column, value in zip(self.columns.values(), values, strict=True):
+            column.append(value)
+
+    def _phase(self, first: int, length: int, triggered: bool) -> Phase:
+        learner, simulator = self.learner, self.simulator
+        return Phase(
+            first, length, self.value, learner.optimistic_value, learner.upper, triggered,
+            learner.policy, learner.counts, simulator.visits(),
+            simulator.path() if triggered else None,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ plain data
+
+    def table(self) -> dict[str, Array]:
+        """The columns so far, as arrays `(phases,)`."""
+        return {
+            name: np.array(column, dtype=np.int64 if name in WHOLE else np.float64)
+            for name, column in self.columns.items()
+        }
+
+    def state(self) -> State:
+        """Everything that the future and the table depend on."""
+        return {
+            "kind": "run",
+            "spec": asdict(self.spec),
+            "learner": self.learner.state(),
+            "simulation": generator_state(self.simulator.random),
+            "table": self.table(),
+            "targets": list(self.targets),
+            "done": self.done,
+            "seconds": dict(self.seconds),
+        }
+
+    @classmethod
+    def from_state(cls, model: LatentMDP, state: State) -> Session:
+        """Inverse of `state`: continues to the same bits."""
+        self = cls.__new__(cls)
+        learner = Learner.from_state(state["learner"])
+        self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))
+        self.columns = {name: state["table"][name].tolist() for name in COLUMNS}
+        self.targets, self.done = list(state["targets"]), state["done"]
+        self.seconds = dict(state["seconds"])
+        return self

@@ -1,0 +1,140 @@
+"""What Algorithm 1 calls on line 18: `Solver()`, by name, as one small protocol.
+
+The optimistic ones (`bernstein`, `mvp`, and every rule registered in `latentmdp.optimism`) come
+from there; `random` and `oracle` need no optimism and are here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.state import State, generator_state, restore_generator
+from latentmdp.policy import PolicyGraph
+
+if TYPE_CHECKING:
+    from latentmdp.learning.counts import Counts
+    from latentmdp.optimism.model import Known
+
+Array = np.ndarray[Any, np.dtype[Any]]
+POLICY_CLASSES = ("markov", "history")
+
+
+class Answer(NamedTuple):
+    """A solver's policy, its optimistic value, and a bound on the best one of the class."""
+
+    policy: PolicyGraph
+    value: float
+    upper: float
+
+
+class Solver(Protocol):
+    """`Solver()` of Algorithm 1. Its state is plain data, so that a learner can be resumed."""
+
+    def replan(self, counts: Counts, changed: Array) -> Answer:
+        """A policy for the snapshot, of which the rows `changed` are new."""
+
+    def state(self) -> State:
+        """Everything that later answers depend on, besides the counts."""
+
+    def restore(self, state: State, counts: Counts) -> None:
+        """Continue from `state()` to the same bits."""
+
+
+@dataclass
+class RandomSolver:
+    """A deterministic policy drawn anew at each update, uniformly among the Markov ones."""
+
+    known: Known
+    random: np.random.Generator
+
+    def replan(self, counts: Counts, changed: Array) -> Answer:
+        """Any policy; nothing is claimed about its value but that totals are at most 1."""
+        table = self.random.integers(self.known.A, size=(self.known.H, self.known.S))
+        return Answer(PolicyGraph.from_table(table), 1.0, 1.0)
+
+    def state(self) -> State:
+        """The stream."""
+        return {"random": generator_state(self.random)}
+
+    def restore(self, state: State, counts: Counts) -> None:
+        """Continue the stream."""
+        self.random = restore_generator(state["random"])
+
+
+@dataclass
+class OracleSolver:
+    """The best known policy of the class in the true model, from the first episode on."""
+
+    answer: Answer
+
+    def replan(self, counts: Counts, changed: Array) -> Answer:
+        """Always the same."""
+        return self.answer
+
+    def state(self) -> State:
+        """Nothing: the policy is in the learner."""
+        return {}
+
+    def restore(self, state: State, counts: Counts) -> None:
+        """Nothing to do."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which solver, as the user said it; recorded in every result."""
+
+    algorithm: str = "mvp"
+    episodes: int = 1
+    policy_class: str = "markov"
+    delta: float = 0.1
+    bonus_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.policy_class not in POLICY_CLASSES:
+            raise ModelError(
+                f"policy_class must be one of {', '.join(POLICY_CLASSES)}; "
+                f"it is {self.policy_class!r}"
+            )
+        whole = isinstance(self.episodes, (int, np.integer)) or (
+            isinstance(self.episodes, float) and self.episodes.is_integer()
+        )
+        if not whole or isinstance(self.episodes, bool) or not 1 <= self.episodes <= 2**53:
+            raise ModelError(
+                f"episodes must be a whole number from 1 to 2^53; it is {self.episodes!r}"
+            )
+        object.__setattr__(self, "episodes", int(self.episodes))
+        if self.algorithm not in algorithms():
+            raise ModelError(
+                f"algorithm must be one of {', '.join(algorithms())}; it is {self.algorithm!r}"
+            )
+
+
+def algorithms() -> list[str]:
+    """The names that `learn` takes."""
+    from latentmdp.optimism.confidence import RULES
+
+    return sorted([*RULES, "oracle", "random"])
+
+
+def make_solver(
+    choice: Choice, known: Known, random: np.random.Generator, oracle: Answer | None = None
+) -> Solver:
+    """The solver that was chosen; `oracle` is what the algorithm of that name answers."""
+    from latentmdp.optimism.confidence import Setting, rule_named
+
+    setting = Setting(
+        known.M, known.S, known.A, known.H, choice.episodes, choice.delta, choice.bonus_scale
+    )
+    if choice.algorithm == "random":
+        return RandomSolver(known, random)
+    if choice.algorithm == "oracle":
+        if oracle is None:
+            raise ModelError("the oracle must be given a policy; learn() plans one")
+        return OracleSolver(oracle)
+    from latentmdp.optimism import make_planner
+
+    return make_planner(known, rule_named(choice.algorithm), setting, choice.policy_class, random)
