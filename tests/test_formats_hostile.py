@@ -196,9 +196,9 @@ def test_encrypted_and_oddly_compressed_members(tmp_path):
 
 def test_arrays_that_appear_twice(tmp_path):
     with_member(tmp_path / "m.npz", "P", npy(DENSE["P"]))
-    with zipfile.ZipFile(tmp_path / "m.npz", "a") as target:
-        with pytest.warns(UserWarning, match="Duplicate name"):
-            target.writestr("P.npy", npy(DENSE["P"]))
+    target = zipfile.ZipFile(tmp_path / "m.npz", "a")
+    with target, pytest.warns(UserWarning, match="Duplicate name"):
+        target.writestr("P.npy", npy(DENSE["P"]))
     assert "'P' appears twice" in refused(tmp_path / "m.npz")
 
 

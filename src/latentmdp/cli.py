@@ -68,14 +68,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse("not enough memory")
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        result = _unread()
+    except SystemExit as stop:  # Typer's own answer to a broken pipe is exit code 1
+        if type(sys.stdout).__name__ != "PacifyFlushWrapper":
+            raise stop
+        result = _unread()
     except OSError as error:
         return _refuse(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
     if result == INTERRUPTED:
         print("latentmdp: interrupted", file=sys.stderr)
     return result
+
+
+def _unread() -> int:
+    """The reader of our output, say `head`, has seen enough: no error; drop what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    return 0
 
 
 def _call(arguments: Sequence[str] | None) -> int:
