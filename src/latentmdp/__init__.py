@@ -7,6 +7,7 @@ that `import latentmdp` is fast.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from latentmdp._gymnasium import register_with_gymnasium
 from latentmdp._version import __version__
 
 _HOME = {
@@ -54,3 +55,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+register_with_gymnasium()
