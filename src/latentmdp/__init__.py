@@ -28,6 +28,8 @@ _HOME = {
     "load_policy": "formats",
     "save_policy": "formats",
     "make": "domains",
+    "Plan": "planning",
+    "plan": "planning",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.model import LatentMDP, Layout
+    from latentmdp.planning import Plan, plan
     from latentmdp.policy import Cursor, PolicyGraph
 
 

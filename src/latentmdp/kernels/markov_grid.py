@@ -1,0 +1,147 @@
+"""An upper bound on what any policy earns, on a grid of beliefs, for groups of contexts.
+
+The contexts are split into groups of at most `K`; whoever is told the group earns more, so the sum
+over groups of a bound for each is a bound for all. Inside a group the value with memory and
+hidden rewards (it bounds Markov policies) is convex in the belief: interpolating between the
+vertices of a Freudenthal triangulation of the simplex with resolution `N` only raises it. With
+`K = 1` or `N = 1` this is the value of knowing the context.
+
+A vertex is the integer vector `x` with `N = x_0 >= x_1 >= ... >= x_{K-1} >= 0`, `x_k = N` times
+the belief's tail from `k`; its number is its rank among those, `sum_k choose(x_k + K-1-k, K-k)`.
+"""
+
+import math
+
+from latentmdp.kernels._cache import kernel
+
+
+@kernel
+def locate(b, size, K, N, choose, vertex, weight, x, whole, order):
+    """The cell of the unnormalised belief `b[:size]`: fills `vertex, weight`; `(count, mass)`.
+
+    `x, whole, order (K,)` are scratch.
+    """
+    mass = 0.0
+    for k in range(size):
+        mass += b[k]
+    if mass <= 0.0:
+        return 0, 0.0
+    tail, rank, count = 0.0, 0, 0
+    for k in range(size - 1, 0, -1):
+        tail += b[k]
+        x[k] = min(N * (tail / mass), float(N))
+    for k in range(1, size):
+        whole[k] = math.floor(x[k])
+        x[k] -= whole[k]
+        rank += choose[whole[k] + K - 1 - k, K - k]
+        if x[k] > 0.0:  # insert by falling fraction, the smaller k first among equals
+            j = count
+            while j > 0 and x[order[j - 1]] < x[k]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = k
+            count += 1
+    vertex[0], last = rank, 1.0
+    for j in range(count):
+        k = order[j]
+        weight[j] = last - x[k]
+        last = x[k]
+        rank += choose[whole[k] + K - k, K - k] - choose[whole[k] + K - 1 - k, K - k]
+        vertex[j + 1] = rank
+    weight[count] = last
+    return count + 1, mass
+
+
+@kernel
+def successors(
+    point, contexts, s, a, S, A, indptr, nxt, prob, row_reward, arriving, touched, marked
+):
+    """Beliefs after action `a` at vertex `point`: fills `arriving (S, K)`, `touched`.
+
+    Returns the number of next states touched and the expected reward.
+    """
+    count, reward = 0, 0.0
+    for k in range(contexts.size):
+        if point[k] > 0.0:
+            row = (contexts[k] * S + s) * A + a
+            reward += point[k] * row_reward[row]
+            for i in range(indptr[row], indptr[row + 1]):
+                y = nxt[i]
+                if not marked[y]:
+                    marked[y] = True
+                    touched[count] = y
+                    count += 1
+                    for j in range(contexts.size):
+                        arriving[y, j] = 0.0
+                arriving[y, k] += point[k] * prob[i]
+    for i in range(count):
+        marked[touched[i]] = False
+    return count, reward
+
+
+@kernel
+def vertex_rows(
+    points, contexts, K, N, choose, S, indptr, nxt, prob, row_reward, A, choice_ptr, choice,
+    arriving, touched, marked, vertex, weight, x, whole, order, ptr, index, mass, reward,
+):  # fmt: skip
+    """The vertices as a Markov decision process: a sparse row per (state, choice, vertex).
+
+    Row `r = c * V + v` has expected `reward[r]` and leads with `mass` to `index` = next * V +
+    vertex. With empty `index` only `ptr` is filled (count first, then fill).
+    """
+    V = points.shape[0]
+    fill, at = index.size > 0, 0
+    for s in range(S):
+        for c in range(choice_ptr[s], choice_ptr[s + 1]):
+            for v in range(V):
+                n, r = successors(
+                    points[v], contexts, s, choice[c], S, A, indptr, nxt, prob, row_reward,
+                    arriving, touched, marked,
+                )  # fmt: skip
+                for i in range(n):
+                    y = touched[i]
+                    count, total = locate(
+                        arriving[y], contexts.size, K, N, choose, vertex, weight, x, whole, order
+                    )
+                    if fill:
+                        for j in range(count):
+                            index[at + j] = y * V + vertex[j]
+                            mass[at + j] = total * weight[j]
+                    at += count
+                reward[c * V + v] = r
+                ptr[c * V + v + 1] = at
+
+
+@kernel
+def solve_vertices(ptr, index, mass, reward, choice_ptr, discount, upper):
+    """Fill `upper (H, S, V)` by backward induction over the vertices."""
+    H, S, V = upper.shape
+    for t in range(H - 1, -1, -1):
+        later = upper[min(t + 1, H - 1)].reshape(S * V)
+        for s in range(S):
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                for v in range(V):
+                    x = reward[c * V + v]
+                    if t < H - 1:
+                        y = 0.0
+                        for i in range(ptr[c * V + v], ptr[c * V + v + 1]):
+                            y += mass[i] * later[index[i]]
+                        x += discount * y
+                    if c == choice_ptr[s] or x > upper[t, s, v]:
+                        upper[t, s, v] = x
+
+
+@kernel
+def bound_at(b, group_ptr, K, N, choose, table, t, s, vertex, weight, x, whole, order):
+    """The bound at unnormalised belief `b (M,)` (contexts in group order), at step and state."""
+    total = 0.0
+    for g in range(group_ptr.size - 1):
+        first = group_ptr[g]
+        size = group_ptr[g + 1] - first
+        count, mass = locate(b[first:], size, K, N, choose, vertex, weight, x, whole, order)
+        if count > 0:
+            y = 0.0
+            for j in range(count):
+                y += weight[j] * table[g, t, s, vertex[j]]
+            total += mass * y
+    return total

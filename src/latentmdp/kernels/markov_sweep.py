@@ -1,0 +1,135 @@
+"""Sweeps over Markov policies: reach weights forward, best actions backward.
+
+`policy (H, S)`; `reach (H, M, S)` = P(context, state at the step) x discount^step; `value
+(H + 1, M, S)`, zero at `H`; `start (M, S)` = w nu. The actions worth trying in state `s` are
+`choice[choice_ptr[s]:choice_ptr[s + 1]]`. A sweep costs one backup per row and step.
+"""
+
+from latentmdp.kernels._cache import kernel
+
+
+@kernel
+def push_forward(policy, start, indptr, nxt, prob, discount, A, reach):
+    """Fill `reach` under `policy`."""
+    H, M, S = reach.shape
+    for m in range(M):
+        for s in range(S):
+            reach[0, m, s] = start[m, s]
+    for t in range(H - 1):
+        for m in range(M):
+            for s in range(S):
+                reach[t + 1, m, s] = 0.0
+            for s in range(S):
+                x = reach[t, m, s] * discount
+                if x > 0.0:
+                    row = (m * S + s) * A + policy[t, s]
+                    for i in range(indptr[row], indptr[row + 1]):
+                        reach[t + 1, m, nxt[i]] += x * prob[i]
+
+
+@kernel
+def row_value(row, row_reward, indptr, nxt, prob, discount, later):
+    """`r + discount p . later` of one row."""
+    x = 0.0
+    for i in range(indptr[row], indptr[row + 1]):
+        x += prob[i] * later[nxt[i]]
+    return row_reward[row] + discount * x
+
+
+@kernel
+def pull_back(
+    policy, reach, fallback, row_reward, indptr, nxt, prob, discount, A,
+    choice_ptr, choice, q, value,
+):  # fmt: skip
+    """Choose actions backward for the weights `reach`; fill `value`; the number of switches.
+
+    Where nothing arrives any action is as good: there the weights are `fallback (M,)`, so that
+    other policies find good values when they come by. The current action wins ties. `q (M, 2)` is
+    scratch.
+    """
+    H, M, S = reach.shape
+    switches = 0
+    for t in range(H - 1, -1, -1):
+        for s in range(S):
+            arriving = 0.0
+            for m in range(M):
+                arriving += reach[t, m, s]
+            old = policy[t, s]
+            action, best = old, 0.0
+            for m in range(M):
+                row = (m * S + s) * A + old
+                q[m, 0] = row_value(row, row_reward, indptr, nxt, prob, discount, value[t + 1, m])
+                best += q[m, 0] * (reach[t, m, s] if arriving > 0.0 else fallback[m])
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                a = choice[c]
+                if a == old:
+                    continue
+                total = 0.0
+                for m in range(M):
+                    row = (m * S + s) * A + a
+                    q[m, 1] = row_value(
+                        row, row_reward, indptr, nxt, prob, discount, value[t + 1, m]
+                    )
+                    total += q[m, 1] * (reach[t, m, s] if arriving > 0.0 else fallback[m])
+                if total > best + 1e-13 * abs(best):
+                    best, action = total, a
+                    for m in range(M):
+                        q[m, 0] = q[m, 1]
+            for m in range(M):
+                value[t, m, s] = q[m, 0]
+            if action != old:
+                policy[t, s] = action
+                switches += 1
+    return switches
+
+
+@kernel
+def root_value(start, value):
+    """`sum w nu value[0]`."""
+    total = 0.0
+    for m in range(start.shape[0]):
+        for s in range(start.shape[1]):
+            if start[m, s] > 0.0:
+                total += start[m, s] * value[0, m, s]
+    return total
+
+
+@kernel
+def ascend(
+    policy, start, fallback, row_reward, indptr, nxt, prob, discount, A,
+    choice_ptr, choice, max_sweeps, q, reach, value,
+):  # fmt: skip
+    """Coordinate ascent from `policy`, in place: `(value, sweeps)`.
+
+    Each sweep is forward, then backward; going backward, a step's reach weights depend only on
+    earlier steps, which have not changed yet, so that no sweep lowers the value. Stops when one
+    does not raise it, or after `max_sweeps`.
+    """
+    last, sweeps = 0.0, 0
+    while sweeps < max_sweeps:
+        push_forward(policy, start, indptr, nxt, prob, discount, A, reach)
+        switches = pull_back(
+            policy, reach, fallback, row_reward, indptr, nxt, prob, discount, A,
+            choice_ptr, choice, q, value,
+        )  # fmt: skip
+        sweeps += 1
+        total = root_value(start, value)
+        if switches == 0 or (sweeps > 1 and total <= last + 1e-13 * abs(last)):
+            break
+        last = total
+    return root_value(start, value), sweeps
+
+
+@kernel
+def table_value(policy, start, row_reward, indptr, nxt, prob, discount, A, value):
+    """The value of a table of actions; fills `value`."""
+    H, S = policy.shape
+    M = start.shape[0]
+    for t in range(H - 1, -1, -1):
+        for m in range(M):
+            for s in range(S):
+                row = (m * S + s) * A + policy[t, s]
+                value[t, m, s] = row_value(
+                    row, row_reward, indptr, nxt, prob, discount, value[t + 1, m]
+                )
+    return root_value(start, value)

@@ -1,0 +1,68 @@
+"""Limits on time, work and Ctrl-C, looked at between two pieces of work."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Budget:
+    """What a planner may still spend. `spend` counts work; `reason` says why to stop, if it must.
+
+    >>> budget = Budget(time_limit=None, work_limit=10)
+    >>> budget.spend(12)
+    >>> budget.reason(), budget.work
+    ('time', 12)
+    """
+
+    def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
+        self.started = time.perf_counter()
+        self.time_limit, self.work_limit = time_limit, work_limit
+        self.work = 0
+        self.interrupted = threading.Event()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.started
+
+    def spend(self, work: int) -> None:
+        """Count work done."""
+        self.work += int(work)
+
+    def reason(self) -> str:
+        """`interrupted`, `time` (also for the work limit), or nothing."""
+        if self.interrupted.is_set():
+            return "interrupted"
+        if self.time_limit is not None and self.seconds >= self.time_limit:
+            return "time"
+        if self.work_limit is not None and self.work >= self.work_limit:
+            return "time"
+        return ""
+
+    def affords(self, work: float, rate: float) -> bool:
+        """Whether that much work fits, at `rate` units per second."""
+        if self.work_limit is not None and self.work + work > self.work_limit:
+            return False
+        return self.time_limit is None or self.seconds + work / rate <= self.time_limit
+
+    @contextmanager
+    def catching_interrupts(self) -> Iterator[None]:
+        """Inside, Ctrl-C only sets `interrupted` (main thread, Python's own handler)."""
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self.interrupted.set()
+
+        mine = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if mine:
+            signal.signal(signal.SIGINT, on_signal)
+        try:
+            yield
+        finally:
+            if mine:
+                signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,368 @@
+"""The best Markov policy of a known latent MDP, with bounds on *that class*.
+
+From below: coordinate ascent from several starts, then kicks. From above: knowing the context, then
+belief grids over groups of contexts, then branch and bound. Each stage runs only while the gap is
+open; every bound holds wherever it stops. Work is counted in row backups.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.model import LatentMDP
+from latentmdp.planning import baselines
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.markov_exact import (
+    BranchAndBound,
+    GridBound,
+    grid_bound,
+    grid_bytes,
+    grid_work,
+    search_bytes,
+    vertices,
+)
+from latentmdp.planning.markov_view import MarkovView, markov_view
+from latentmdp.policy import PolicyGraph
+
+Progress = Callable[[float, int, float, float], None]
+
+METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
+ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
+RATE = 3e7  # row backups per second, a cautious guess
+QUANTUM = 10_000  # search nodes between looks at the clock
+PATIENCE = 1_000_000  # nodes a level of the search may take, per minute of the time limit
+LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer grids
+KICKS = 20  # kicks without gain before giving up
+
+
+@dataclass(frozen=True)
+class MarkovResult:
+    """A Markov policy, its exact value `lower`, and a bound `upper` on every Markov policy.
+
+    `history` lists `(seconds, work, lower, upper)` as the bounds moved.
+    """
+
+    policy: PolicyGraph
+    lower: float
+    upper: float
+    status: str  # optimal, gap, time, memory, interrupted, stalled
+    method: str
+    nodes: int
+    work: int
+    history: list[tuple[float, int, float, float]]
+
+
+def plan_markov(
+    model: LatentMDP,
+    *,
+    gap: float | None = None,
+    time_limit: float | None = None,
+    work_limit: int | None = None,
+    memory_limit: int | None = None,
+    method: str = "auto",
+    warm: Ints | None = None,
+    progress: Progress | None = None,
+    seed: int = 0,
+) -> MarkovResult:
+    """Plan over Markov policies until `upper - lower <= gap * |upper|` (None: until closed).
+
+    `method`: `ascent` finds a policy and bounds it by knowing the context; `branch` and `auto` go
+    on to belief grids and branch and bound; a baseline's name plays that baseline.
+    `warm (H, S)` is a table of actions to start from.
+    """
+    if method not in METHODS:
+        raise ModelError(
+            f"method must be one of {', '.join(METHODS)} for Markov policies; it is {method!r}"
+        )
+    budget = Budget(time_limit, work_limit)
+    with budget.catching_interrupts():
+        return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
+
+
+class _Stop(Exception):  # noqa: N818  (control flow, not an error)
+    """Raised where the planner must not go on; says why."""
+
+
+class _Planner:
+    def __init__(
+        self,
+        model: LatentMDP,
+        gap: float,
+        budget: Budget,
+        memory_limit: int | None,
+        progress: Progress | None,
+        seed: int,
+    ) -> None:
+        self.model, self.gap, self.budget, self.progress = model, gap, budget, progress
+        self.memory = memory_limit or 2**31
+        self.view = markov_view(model)
+        self.known, self.known_action = context_optimal(model)
+        self.spend(self.view.backups)
+        self.scale = max(float(np.abs(self.known).max()), 1e-300)
+        self.climber = Climber(self.view)
+        self.random = np.random.default_rng(np.random.SeedSequence(seed))
+        self.history: list[tuple[float, int, float, float]] = []
+        self.nodes = model.H * model.S
+        self.method = "ascent"
+        self.lower = -math.inf
+        self.upper = float((self.view.start * self.known[0]).sum())
+        self.shortage = ""  # of memory or time, that kept a stage from running
+
+    # ------------------------------------------------------------------ the plan
+
+    def run(self, method: str, warm: Ints | None) -> MarkovResult:
+        self.table = baselines.table(method if method in baselines.TABLES else "wsu", self.model)
+        self.raise_lower(self.climber.value(self.table), self.table)
+        self.spend(self.view.backups)
+        try:
+            if method in baselines.TABLES:
+                self.method = method
+                self.check()
+                raise _Stop("stalled")
+            for table in self.starts(warm):
+                self.climb(table)
+            if method == "ascent":
+                self.kick(KICKS)
+            else:
+                bound = self.refine_grids()
+                self.kick(KICKS)
+                if bound is not None:
+                    self.branch(bound)
+            status = self.shortage or "stalled"
+        except _Stop as stop:
+            status = str(stop)
+        policy = PolicyGraph.from_table(self.table)
+        self.lower = evaluate(self.model, policy).value
+        self.upper = max(self.upper, self.lower)
+        self.record()
+        return MarkovResult(
+            policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
+            self.history,
+        )  # fmt: skip
+
+    def starts(self, warm: Ints | None) -> Iterator[Ints]:
+        """Tables to climb from."""
+        if warm is not None:
+            yield warm.copy()
+        yield self.table.copy()
+        yield baselines.table("mean", self.model)
+        yield baselines.table("qmdp", self.model)
+        for m in np.argsort(-self.view.w, kind="stable")[:6]:
+            yield self.known_action[:, m].copy()
+
+    # ------------------------------------------------------------------ bookkeeping
+
+    def spend(self, work: float) -> None:
+        self.budget.spend(int(work))
+
+    def check(self) -> None:
+        """Stop if the gap is closed or the budget used up."""
+        if self.upper - self.lower <= 2 * ROUNDING * self.scale:
+            raise _Stop("optimal")
+        if self.upper <= self.goal():
+            raise _Stop("gap")
+        if reason := self.budget.reason():
+            raise _Stop(reason)
+
+    def goal(self) -> float:
+        """The largest upper bound that meets the gap: `upper - lower <= gap * |upper|`."""
+        if self.lower < 0:
+            return self.lower / (1 + self.gap)
+        return self.lower / (1 - self.gap) if self.gap < 1 else math.inf
+
+    def record(self) -> None:
+        entry = (self.budget.seconds, self.budget.work, self.lower, self.upper)
+        self.history.append(entry)
+        if self.progress is not None:
+            self.progress(*entry)
+
+    def raise_lower(self, value: float, table: Ints) -> bool:
+        if value > self.lower + ROUNDING * self.scale:
+            self.lower, self.table = value, table.copy()
+            self.record()
+            return True
+        return False
+
+    def cut_upper(self, value: float) -> None:
+        if value < self.upper:
+            self.upper = value
+            self.record()
+
+    # ------------------------------------------------------------------ from below
+
+    def climb(self, table: Ints, start: Floats | None = None, sweeps: int = 200) -> bool:
+        """Coordinate ascent in place; whether it found the best policy so far."""
+        self.check()
+        if self.budget.work_limit is not None:
+            left = self.budget.work_limit - self.budget.work
+            sweeps = max(1, min(sweeps, left // self.view.backups))
+        value, done = self.climber.climb(table, self.view.start if start is None else start, sweeps)
+        self.spend(done * self.view.backups)
+        return start is None and self.raise_lower(value, table)
+
+    def kick(self, patience: int) -> None:
+        """Perturb the best policy and climb again, until `patience` kicks in a row gained nothing.
+
+        Alternately: two sweeps with the contexts' weights blurred; random actions in 40% of places.
+        """
+        since = 0
+        while since < patience:
+            table = self.table.copy()
+            if since % 2 == 0:
+                blur = np.exp(1.5 * self.random.standard_normal((self.view.M, 1)))
+                self.climb(table, self.view.start * blur, 2)
+            else:
+                hit = self.random.random(table.shape) < 0.4
+                width = np.diff(self.view.choice_ptr)
+                pick = self.random.integers(0, width, table.shape)
+                table[hit] = self.view.choice[self.view.choice_ptr[:-1] + pick][hit]
+            since = 0 if self.climb(table) else since + 1
+
+    # ------------------------------------------------------------------ from above
+
+    def refine_grids(self) -> GridBound | None:
+        """Ever finer belief grids while they pay; the best is handed to the search."""
+        contexts = int((self.view.w > 0).sum())
+        sizes = sorted({min(k, contexts) for k in (2, 3, 4, 5, 8, contexts)})
+        best: GridBound | None = None
+        for limit in LADDER:
+            before = self.upper
+            for K in sizes if best is None else [best.K]:
+                N = finest(K, limit)
+                groups = -(-contexts // K)
+                work = grid_work(self.view, groups, K, N)
+                if N == 0:
+                    continue
+                if self.lacks(work, grid_bytes(self.view, groups, K, N)):
+                    continue
+                self.check()
+                bound = grid_bound(self.view, self.known, K, N)
+                self.spend(work)
+                if best is None or bound.root < best.root:
+                    best, self.method = bound, "ascent+grid"
+                self.cut_upper(bound.root)
+            self.check()
+            gain = (before - self.upper) / (before - self.lower)
+            if best is None or (limit > LADDER[0] and gain < 0.1):
+                break
+        return best
+
+    def lacks(self, work: float, size: int) -> bool:
+        """Whether a stage of so much work and memory must be left out."""
+        if size > self.memory / 2:
+            self.shortage = "memory"
+        elif not self.budget.affords(work, RATE):
+            self.shortage = "time"
+        else:
+            return False
+        return True
+
+    def branch(self, bound: GridBound) -> None:
+        """Prove ever smaller upper bounds, level by level, down to the goal.
+
+        Each level costs several times the last, so that the last decides. Stalls where the next is
+        expected to take more than a level may.
+        """
+        if self.lacks(0, search_bytes(self.view)):
+            return
+        self.shortage = ""
+        self.method = "ascent+grid+branch"
+        search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
+        minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
+        most = PATIENCE * max(1.0, minutes)
+        step = 0.1 * (self.upper - self.lower)
+        smallest = step / 4
+        last, growth = 1.0, 4.0
+        while True:
+            self.check()
+            if last * growth > most:
+                step /= 2
+                growth = math.sqrt(growth)
+                if step < smallest:
+                    return
+                continue
+            floor = max(self.lower, self.goal() - 2 * search.slack)
+            nodes = self.prove(search, max(floor, self.upper - step), most)
+            if nodes is None:
+                return
+            if nodes > 100:
+                growth = max(2.0, nodes / last)
+            last = max(1.0, nodes)
+
+    def prove(self, search: BranchAndBound, threshold: float, most: float) -> float | None:
+        """Search for policies above `threshold`; the nodes it took, None if it gave up."""
+        search.restart(threshold)
+        begun = search.nodes
+        node_work = 50 * self.view.M * len(self.view.choice) // self.view.S
+        finished = False
+        while not finished:
+            quantum = QUANTUM
+            if self.budget.work_limit is not None:
+                left = (self.budget.work_limit - self.budget.work) // node_work + 1
+                quantum = max(1, min(quantum, left))
+            before = search.nodes
+            finished = search.advance(quantum)
+            self.nodes += search.nodes - before
+            self.spend((search.nodes - before) * node_work)
+            if search.policy is not None:
+                table, search.policy = search.policy, None
+                self.raise_lower(self.climber.value(table), table)
+                self.climb(table)
+            if finished:
+                self.cut_upper(max(search.threshold, self.lower) + search.slack)
+            elif search.nodes - begun > most:
+                return None
+            if self.progress is not None:
+                self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)
+            self.check()
+        return float(search.nodes - begun)
+
+
+class Climber:
+    """Coordinate ascent with buffers of its own."""
+
+    def __init__(self, view: MarkovView) -> None:
+        self.view = view
+        self.reach = np.empty((view.H, view.M, view.S))
+        self.values = np.zeros((view.H + 1, view.M, view.S))
+        self.scratch = np.empty((view.M, 2))
+
+    def climb(self, table: Ints, start: Floats, sweeps: int) -> tuple[float, int]:
+        """Ascend from `table`, in place: `(value, sweeps done)`."""
+        from latentmdp.kernels.markov_sweep import ascend
+
+        v = self.view
+        value, done = ascend(
+            table, start, v.w, v.row_reward, v.indptr, v.next, v.prob, v.discount, v.A,
+            v.choice_ptr, v.choice, sweeps, self.scratch, self.reach, self.values,
+        )  # fmt: skip
+        return float(value), int(done)
+
+    def value(self, table: Ints) -> float:
+        """The value of a table."""
+        from latentmdp.kernels.markov_sweep import table_value
+
+        v = self.view
+        return float(
+            table_value(
+                table, v.start, v.row_reward, v.indptr, v.next, v.prob, v.discount, v.A, self.values
+            )
+        )
+
+
+def finest(K: int, limit: int) -> int:
+    """The finest resolution with at most `limit` vertices (1 is knowing the context: not worth it).
+
+    0 where there is none.
+    """
+    if K == 1:
+        return 1
+    N = 1
+    while vertices(K, N + 1) <= limit:
+        N += 1
+    return N if N > 1 else 0

@@ -1,0 +1,223 @@
+"""Certificates for the Markov class: the grouped belief-grid bound, and branch and bound over it.
+
+`grid_bound` gives an upper bound at every step, state and belief (see `kernels.markov_grid`);
+`BranchAndBound` proves that no Markov policy is worth more than a threshold, or finds one.
+"""
+
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.planning.markov_view import MarkovView
+
+
+class GridBound(NamedTuple):
+    """`U_t(s, belief)` for groups of at most `K` contexts on grids of resolution `N`."""
+
+    order: Ints  # (m,) contexts of positive weight, group by group
+    group_ptr: Ints  # (G + 1,)
+    K: int
+    N: int
+    choose: Ints  # binomial coefficients
+    table: Floats  # (G, H, S, V)
+    root: float  # the bound on the whole problem
+
+    def spend(self, view: MarkovView) -> int:
+        """Row backups it took to build."""
+        return grid_work(view, len(self.group_ptr) - 1, self.K, self.N)
+
+
+def grid_work(view: MarkovView, groups: int, K: int, N: int) -> int:
+    """Row backups (about) to build a grid bound."""
+    return groups * vertices(K, N) * len(view.choice) * view.H * min(K, 4)
+
+
+def grid_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
+    """Memory (about) of a grid bound: its table, and the sparse rows of one group."""
+    spread = (len(view.next) // max(1, view.M * view.S * view.A) + 1) * min(K, 4)
+    rows = vertices(K, N) * len(view.choice)
+    return 8 * groups * view.H * view.S * vertices(K, N) + 16 * rows * spread * min(K, 4)
+
+
+def vertices(K: int, N: int) -> int:
+    """Vertices of a grid over `K` contexts with resolution `N`."""
+    return comb(N + K - 1, K - 1)
+
+
+def grid_points(K: int, N: int) -> tuple[Floats, Ints]:
+    """`(points (V, K), choose)`: the vertices in the order of their ranks."""
+    choose = np.array(
+        [[comb(i, j) for j in range(K + 1)] for i in range(N + K + 1)], dtype=np.int64
+    )
+    tails = np.array([[N]])
+    for _ in range(1, K):  # all falling sequences N >= x_1 >= x_2 ...
+        tails = np.array([[*x, y] for x in tails.tolist() for y in range(x[-1] + 1)])
+    rank = np.zeros(len(tails), dtype=np.int64)
+    for k in range(1, K):
+        rank += choose[tails[:, k] + K - 1 - k, K - k]
+    points = np.empty((len(tails), K))
+    points[rank] = -np.diff(tails, axis=1, append=0) / N
+    return points, choose
+
+
+def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints, Ints]:
+    """`(order, group_ptr)`: contexts that want different actions go into one group.
+
+    Being told the group is worth little if all its members are in conflict. Contexts are sorted
+    along the direction in which their preferences (values of knowing the context, per row of the
+    first step) differ most, and dealt out like cards.
+    """
+    contexts = np.flatnonzero(view.w > 0)
+    if groups == 1:
+        return contexts, np.array([0, len(contexts)])
+    later = values[min(1, view.H - 1)]  # (M, S)
+    M, S, A = view.M, view.S, view.A
+    context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(view.indptr))
+    q = view.row_reward + view.discount * np.add.reduceat(
+        view.prob * later[context, view.next], view.indptr[:-1]
+    )
+    advantage = q.reshape(M, S, A) - q.reshape(M, S, A).max(axis=2, keepdims=True)
+    x = advantage.reshape(M, -1)[contexts]
+    x = x - x.mean(axis=0)
+    _, direction = np.linalg.eigh(x @ x.T)  # Gram matrix: the scores along the main direction
+    ranked = contexts[np.argsort(direction[:, -1], kind="stable")]
+    parts = [ranked[g::groups] for g in range(groups)]
+    ptr = np.cumsum([0, *(len(part) for part in parts)])
+    return np.concatenate(parts), ptr.astype(np.int64)
+
+
+def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
+    """Build the bound; `values (H + 1, M, S)` of knowing the context steer the grouping."""
+    from latentmdp.kernels import markov_grid
+
+    contexts = int((view.w > 0).sum())
+    groups = -(-contexts // K)
+    order, group_ptr = spread_contexts(view, values, groups)
+    K = int(np.diff(group_ptr).max())
+    points, choose = grid_points(K, N)
+    V, S, C = len(points), view.S, len(view.choice)
+    table = np.empty((groups, view.H, S, V))
+    scratch = (
+        np.empty((S, K)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool),
+        *_cell_scratch(K),
+    )  # fmt: skip
+    reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
+    for g in range(groups):
+        members = order[group_ptr[g] : group_ptr[g + 1]]
+        index, mass = np.empty(0, dtype=np.int64), np.empty(0)
+        for _ in range(2):  # count, then fill
+            markov_grid.vertex_rows(
+                points, members, K, N, choose, S, view.indptr, view.next, view.prob,
+                view.row_reward, view.A, view.choice_ptr, view.choice, *scratch,
+                ptr, index, mass, reward,
+            )  # fmt: skip
+            index, mass = (index, mass) if len(index) else _room(int(ptr[-1]))
+        markov_grid.solve_vertices(
+            ptr, index, mass, reward, view.choice_ptr, view.discount, table[g]
+        )
+    start = np.ascontiguousarray(view.start[order].T)  # (S, m)
+    root = sum(
+        markov_grid.bound_at(start[s], group_ptr, K, N, choose, table, 0, s, *_cell_scratch(K))
+        for s in np.flatnonzero(start.any(axis=1))
+    )
+    return GridBound(order, group_ptr, K, N, choose, table, float(root))
+
+
+def _room(n: int) -> tuple[Ints, Floats]:
+    return np.empty(n, dtype=np.int64), np.empty(n)
+
+
+def _cell_scratch(K: int) -> tuple[Ints, Floats, Floats, Ints, Ints]:
+    whole = np.empty((3, K), dtype=np.int64)
+    return whole[0], np.empty(K), np.empty(K), whole[1], whole[2]
+
+
+class BranchAndBound:
+    """Forward search over Markov policies with a grid bound; pauses and goes on.
+
+    After `restart(threshold)`, call `advance` until it returns True: then no policy is worth more
+    than `threshold` (which rose if a better one was found, now in `policy`) plus rounding error.
+    """
+
+    def __init__(self, view: MarkovView, bound: GridBound, slack: float) -> None:
+        from latentmdp.kernels.markov_search import Scratch, Stack, Tree
+
+        H, S, m, K = view.H, view.S, len(bound.order), bound.K
+        B = int(np.diff(view.choice_ptr).max())
+        L = _log_length(view)
+        self.slack = slack
+        self.threshold = 0.0
+        self.nodes = 0
+        self.policy: Ints | None = None
+        self._found = np.zeros((H, S), dtype=np.int64)
+        self._width = np.zeros((H, S), dtype=np.int64)
+        self._tree = Tree(
+            bound.order, bound.group_ptr, K, bound.N, bound.choose, bound.table, view.row_reward,
+            view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
+        )  # fmt: skip
+        self._scratch = Scratch(
+            np.empty((S, m)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool),
+            *_cell_scratch(K),
+        )  # fmt: skip
+        self._stack = Stack(
+            place=np.zeros(3, dtype=np.int64),
+            mass=np.zeros((H + 1, S, m)),
+            later=np.zeros((H + 1, S)),
+            state=np.zeros((H, S), dtype=np.int64),
+            count=np.zeros(H, dtype=np.int64),
+            open=np.zeros((H, S + 1)),
+            earned=np.zeros((H + 1, S + 1)),
+            choice=np.zeros((H, S, B), dtype=np.int64),
+            bound=np.zeros((H, S, B)),
+            tried=np.zeros((H, S), dtype=np.int64),
+            log_ptr=np.zeros((H, S + 1), dtype=np.int64),
+            log_state=np.zeros(L, dtype=np.int64),
+            log_later=np.zeros(L),
+            log_mass=np.zeros((L, m)),
+            policy=np.zeros((H, S), dtype=np.int64),
+        )
+        self._stack.mass[0] = view.start[bound.order].T
+        self._stack.policy[:] = view.choice[view.choice_ptr[:-1]]
+
+    def restart(self, threshold: float) -> None:
+        """Begin to look for policies worth more than `threshold`."""
+        from latentmdp.kernels.markov_search import upper_of
+
+        self.threshold = threshold
+        self.policy = None
+        self._stack.place[:] = 0, 0, 1
+        self._stack.earned[0, 0] = 0.0
+        for s in range(self._stack.later.shape[1]):
+            self._stack.later[0, s] = upper_of(
+                self._tree, self._scratch, 0, s, self._stack.mass[0, s]
+            )
+
+    def advance(self, max_nodes: int) -> bool:
+        """Expand up to `max_nodes`; whether the search is finished."""
+        from latentmdp.kernels.markov_search import search
+
+        before = self.threshold
+        finished, nodes, self.threshold = search(
+            self._tree, self._stack, self._scratch, self._width, self.threshold, self.slack,
+            self._found, max_nodes,
+        )  # fmt: skip
+        self.nodes += nodes
+        if self.threshold > before:
+            self.policy = self._found.copy()
+        return bool(finished)
+
+
+def search_bytes(view: MarkovView) -> int:
+    """Memory (about) of a branch and bound's stack."""
+    return 8 * (_log_length(view) + view.H * view.S) * (view.M + 2)
+
+
+def _log_length(view: MarkovView) -> int:
+    """Most next states that the decisions of all steps together can touch."""
+    S, A = view.S, view.A
+    place = np.repeat(np.arange(view.M * S * A) % (S * A), np.diff(view.indptr))
+    pairs = np.unique(place * S + view.next) // S
+    touched = np.bincount(pairs, minlength=S * A).reshape(S, A)
+    return view.H * int(touched.max(axis=1).sum())

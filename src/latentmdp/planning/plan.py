@@ -1,0 +1,190 @@
+"""`plan`: the best policy of a known latent MDP, with proof of how good it is."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph
+
+Progress = Callable[[float, int, float, float], None]
+
+CLASSES = ("history", "markov")
+STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A policy with its certificate: the class's optimum lies between `lower` and `upper`.
+
+    `lower` is the exact value of `policy`. `status`: `optimal` (closed, up to rounding error),
+    `gap` (as close as asked), `time` (also for the work limit), `memory`, `interrupted` (Ctrl-C),
+    or `stalled` (nothing it can still do would move a bound in reasonable time).
+    """
+
+    policy: PolicyGraph
+    lower: float
+    upper: float
+    status: str
+    method: str
+    policy_class: str
+    nodes: int  # of the search
+    work: int  # units spent; equal limits on work give equal plans
+    seconds: float
+    history: tuple[tuple[float, int, float, float], ...]  # (seconds, work, lower, upper)
+
+    @property
+    def gap(self) -> float:
+        """`(upper - lower) / |upper|`; 0 where they are equal."""
+        return relative_gap(self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.policy_class}, {self.lower:.6g} <= optimum <= {self.upper:.6g}, "
+            f"{self.status}, {self.method}, {self.seconds:.2f} s)"
+        )
+
+
+def plan(
+    model: LatentMDP,
+    policy_class: str = "history",
+    gap: float | None = 0.01,
+    time_limit: float | None = 60.0,
+    *,
+    method: str = "auto",
+    work_limit: int | None = None,
+    memory_limit: int | None = None,
+    warm: "Plan | PolicyGraph | Any | None" = None,
+    progress: Progress | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The best policy of a class found until `upper - lower <= gap * |upper|`, or a limit.
+
+    `policy_class`: `history` (all policies) or `markov` (step and state alone). `gap=None` closes
+    exactly. `method`: `auto`, or one of the class's own (docs/planning_markov.md). `time_limit` in
+    seconds, `work_limit` in the planner's units (repeats exactly), `memory_limit` in bytes
+    (default: a quarter of the machine's). `warm`: a plan, policy or Markov table that the
+    result must not fall behind. `progress(seconds, work, lower, upper)` is called now and then.
+    Ctrl-C returns the best so far.
+
+    >>> from latentmdp import make
+    >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
+    >>> found.status, found.gap < 1e-9
+    ('optimal', True)
+    """
+    begun = time.perf_counter()
+    _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
+    warm_policy = _as_policy(warm, model)
+    limits: dict[str, Any] = {
+        "gap": gap,
+        "time_limit": None if time_limit is None or math.isinf(time_limit) else float(time_limit),
+        "work_limit": None if work_limit is None else int(work_limit),
+        "memory_limit": _memory(memory_limit),
+        "progress": progress,
+    }
+    found: Any
+    if policy_class == "markov":
+        from latentmdp.planning.markov import plan_markov
+
+        table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
+        found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
+    else:
+        from latentmdp.planning.history import plan_history
+
+        found = plan_history(model, method=method, **limits)
+    policy, lower = found.policy, found.lower
+    if policy_class == "history" and warm_policy is not None:
+        policy, lower = _better(model, warm_policy, policy, lower)
+    status = _status(model, found.status, lower, found.upper, gap)
+    return Plan(
+        policy, lower, max(found.upper, lower), status, found.method, policy_class, found.nodes,
+        found.work, time.perf_counter() - begun, tuple(found.history),
+    )  # fmt: skip
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """`(upper - lower) / |upper|`."""
+    if upper == lower:
+        return 0.0
+    return (upper - lower) / abs(upper) if upper else math.inf
+
+
+def _status(model: LatentMDP, status: str, lower: float, upper: float, gap: float | None) -> str:
+    """What the bounds say comes before how the planner ended."""
+    assert status in STATUSES, status
+    scale = max(abs(model.min_return), abs(model.max_return))
+    if status == "optimal" or upper - lower <= 1e-14 * scale:
+        return "optimal"
+    if gap is not None and upper - lower <= gap * abs(upper):
+        return "gap"
+    return status
+
+
+def _better(
+    model: LatentMDP, warm: PolicyGraph, policy: PolicyGraph, lower: float
+) -> tuple[PolicyGraph, float]:
+    from latentmdp.evaluation import evaluate
+
+    value = evaluate(model, warm).value
+    return (warm, value) if value > lower else (policy, lower)
+
+
+def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
+    if warm is None:
+        return None
+    from latentmdp.evaluation import check_fits
+
+    policy = getattr(warm, "policy", warm)
+    if not isinstance(policy, PolicyGraph):
+        try:
+            table: Ints = np.asarray(policy)
+            policy = PolicyGraph.from_table(table)
+        except (ModelError, ValueError, TypeError) as error:
+            raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
+    check_fits(model, policy)
+    return policy
+
+
+def _memory(limit: int | None) -> int:
+    if limit is not None:
+        return int(limit)
+    from latentmdp.formats.files import memory_budget
+
+    return memory_budget()
+
+
+def _check_arguments(
+    model: Any,
+    policy_class: Any,
+    gap: Any,
+    time_limit: Any,
+    work_limit: Any,
+    memory_limit: Any,
+    progress: Any,
+    seed: Any,
+) -> None:
+    if not isinstance(model, LatentMDP):
+        raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
+    if policy_class not in CLASSES:
+        raise ModelError(f"policy_class must be history or markov; it is {policy_class!r}")
+    if gap is not None and not (_number(gap) and 0 <= gap < math.inf):
+        raise ModelError(f"gap must be a number of at least 0, or None; it is {gap!r}")
+    if time_limit is not None and not (_number(time_limit) and time_limit > 0):
+        raise ModelError(f"time_limit must be seconds above 0, or None; it is {time_limit!r}")
+    for name, value in (("work_limit", work_limit), ("memory_limit", memory_limit)):
+        if value is not None and not (_number(value) and value >= 1 and value == value // 1):
+            raise ModelError(f"{name} must be a whole number of at least 1; it is {value!r}")
+    if progress is not None and not callable(progress):
+        raise ModelError(f"progress must be a function or None; it is {progress!r}")
+    if not (_number(seed) and seed >= 0 and seed == seed // 1):
+        raise ModelError(f"seed must be a whole number of at least 0; it is {seed!r}")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
