@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,8 +46,8 @@ def learn(
     >>> run.episodes, run.regret >= 0
     (1000, True)
     """
-    spec = checked_spec(
-        algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, model
+    spec = checked(
+        Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator), model
     )
     bracket, policy, seconds = find_optimal(model, spec, optimal)
     session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
@@ -58,29 +59,20 @@ def learn(
     return run
 
 
-def checked_spec(
-    algorithm: str,
-    episodes: int,
-    policy_class: str,
-    delta: float,
-    bonus_scale: float,
-    seed: int,
-    simulator: str,
-    model: LatentMDP,
-) -> Spec:
-    """Refuse bad values with one sentence, before any work is done."""
+def checked(spec: Spec, model: LatentMDP) -> Spec:
+    """The spec with exact types; bad values are refused in one sentence, before any work."""
     from latentmdp.learning.simulation import SIMULATORS
     from latentmdp.optimism.confidence import Setting
     from latentmdp.optimism.model import check_learnable
 
-    choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale)
-    Setting(model.M, model.S, model.A, model.H, choice.episodes, delta, bonus_scale)
-    if simulator not in SIMULATORS:
-        raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {simulator!r}")
+    choice = Choice(spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale)
+    Setting(model.M, model.S, model.A, model.H, choice.episodes, spec.delta, spec.bonus_scale)
+    if spec.simulator not in SIMULATORS:
+        raise ModelError(
+            f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"
+        )
     check_learnable(model)
-    return Spec(
-        algorithm, choice.episodes, policy_class, float(delta), float(bonus_scale), seed, simulator
-    )
+    return Spec(**asdict(choice), seed=int(spec.seed), simulator=spec.simulator)
 
 
 def find_optimal(

@@ -189,15 +189,28 @@ class Run:
 
     def save(self, folder: str | Path) -> None:
         """Write `model.npz`, `run.npz` (everything), and for people `run.json`, `table.csv`."""
-        import latentmdp as lm
         from latentmdp.formats.strict_json import write_json
 
-        place = make_folder(folder)
-        if not (place / "model.npz").exists():
-            lm.save(self.model, place / "model.npz")
-        save_checkpoint(place, self.state, self.optimal, self.seconds_optimal)
+        place = self.checkpoint(folder)
         self.table.to_csv(place / "table.csv", index=False, float_format="%.17g")
         write_json(place / "run.json", {**self.state["spec"], **self.summary()})
+
+    def checkpoint(self, folder: str | Path) -> Path:
+        """Write what `load_run` needs. Whatever happens, a whole checkpoint is there."""
+        from latentmdp.formats import save
+
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelError(
+                f"{place} must be a folder that can be written: {error.strerror}"
+            ) from None
+        if not (place / "model.npz").exists():
+            save(self.model, place / "model.npz")
+        more = {"optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal}
+        save_state(place / "run.npz", self.state | more)
+        return place
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Cumulative regret against episodes, both logarithmic; a band where `V*` is bracketed."""
@@ -216,28 +229,6 @@ class Run:
         ax.set(xscale="log", yscale="log", xlabel="episodes", ylabel="regret")
         ax.legend()
         return ax
-
-
-def make_folder(folder: str | Path) -> Path:
-    """The folder, made if need be, or one clear sentence."""
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ModelError(
-            f"{place} must be a folder that can be written: {error.strerror}"
-        ) from None
-    return place
-
-
-def save_checkpoint(
-    place: Path, state: State, optimal: tuple[float, float], seconds_optimal: float
-) -> None:
-    """Write `run.npz`, atomically: whatever happens, a whole checkpoint is there."""
-    save_state(
-        place / "run.npz",
-        state | {"optimal": list(optimal), "seconds_optimal": seconds_optimal},
-    )
 
 
 def load_run(folder: str | Path) -> Run:

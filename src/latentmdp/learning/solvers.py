@@ -106,7 +106,8 @@ class Choice:
             raise ModelError(
                 f"episodes must be a whole number from 1 to 2^53; it is {self.episodes!r}"
             )
-        object.__setattr__(self, "episodes", int(self.episodes))
+        for name, exact in (("episodes", int), ("delta", float), ("bonus_scale", float)):
+            object.__setattr__(self, name, exact(getattr(self, name)))
         if self.algorithm not in algorithms():
             raise ModelError(
                 f"algorithm must be one of {', '.join(algorithms())}; it is {self.algorithm!r}"

@@ -1,0 +1,138 @@
+"""`learn_env`: Algorithm 1 in a Gymnasium environment whose final `info` tells the context."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
+from latentmdp.learning.learner import Learner
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from latentmdp.model import LatentMDP
+    from latentmdp.optimism.model import Known
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class EnvRun(NamedTuple):
+    """What came of it: the learner (its `policy`, `counts`), and one entry per episode."""
+
+    learner: Learner
+    returns: Array  # (episodes,) total rewards
+    contexts: Array  # (episodes,)
+    updated: Array  # (episodes,) whether the policy changed after it
+
+
+def learn_env(
+    env: gymnasium.Env[Any, Any],
+    given: LatentMDP | Known | None = None,
+    *,
+    episodes: int,
+    contexts: int | None = None,
+    horizon: int | None = None,
+    terminal: int | None = None,
+    estimate: Collection[str] | None = None,
+    algorithm: str = "mvp",
+    policy_class: str = "markov",
+    delta: float = 0.1,
+    bonus_scale: float = 1.0,
+    seed: int = 0,
+    learner: Learner | None = None,
+    context_key: str = "context",
+) -> EnvRun:
+    """Learn for `episodes` episodes in an environment with numbered states and actions.
+
+    `given` is what is known: a model, `known_from(R, w, nu, H)`, or by default what a
+    `LatentMDPEnv` knows. Without any, give `contexts` and `horizon`: `w`, `nu` and `R` are then
+    estimated, which is beyond the theorem. Rewards must lie in [0, 1] and total at most 1.
+
+    Episodes have exactly `H` steps; where the environment ends one earlier, `terminal` names the
+    state in which the rest is spent with reward 0 (the number after the last state, say). The last
+    step's `info[context_key]` must be the context. `learner` continues one (say, a loaded one).
+    """
+    if learner is None:
+        given, estimate = _given(env, given, contexts, horizon, terminal, estimate)
+        learner = Learner(
+            given,
+            algorithm,
+            episodes=episodes,
+            policy_class=policy_class,
+            delta=delta,
+            bonus_scale=bonus_scale,
+            seed=seed,
+            estimate=estimate,
+        )
+    returns, told, updated = np.zeros(episodes), np.zeros(episodes, dtype=np.int64), []
+    for k in range(episodes):
+        returns[k], told[k] = _episode(
+            env, learner, terminal, seed if k == 0 else None, context_key
+        )
+        updated.append(learner.end(int(told[k])))
+    return EnvRun(learner, returns, told, np.array(updated, dtype=bool))
+
+
+def _episode(
+    env: gymnasium.Env[Any, Any],
+    learner: Learner,
+    terminal: int | None,
+    seed: int | None,
+    context_key: str,
+) -> tuple[float, int]:
+    """Play one episode of exactly `H` learner's steps; its total reward and context."""
+    H = learner.known.H
+    state, info = env.reset(seed=seed)
+    action: int | None = learner.begin(_number(state))
+    total, steps, over = 0.0, 0, False
+    while action is not None and not over:
+        state, reward, ended, truncated, info = env.step(action)
+        action = learner.step(float(reward), _number(state))
+        total, steps, over = total + float(reward), steps + 1, ended or truncated
+    if context_key not in info:
+        raise ModelError(
+            f"the last step's info must have {context_key!r}, the episode's context; after "
+            f"{steps} of {H} steps it has {sorted(info)}"
+        )
+    if action is not None and terminal is None:
+        raise ModelError(
+            f"an episode must have {H} steps; one ended after {steps} (name a terminal state)"
+        )
+    while action is not None:
+        action = learner.step(0.0, terminal)  # type: ignore[arg-type]
+    return total, int(info[context_key])
+
+
+def _given(
+    env: gymnasium.Env[Any, Any],
+    given: LatentMDP | Known | None,
+    contexts: int | None,
+    horizon: int | None,
+    terminal: int | None,
+    estimate: Collection[str] | None,
+) -> tuple[LatentMDP | Known, Collection[str]]:
+    """What is known, and what is to be estimated."""
+    given = given if given is not None else getattr(env.unwrapped, "model", None)
+    if given is not None:
+        return given, estimate or ()
+    if contexts is None or horizon is None:
+        raise ModelError("without a model, contexts and horizon must be given")
+    sizes = []
+    for name in ("observation_space", "action_space"):
+        size = getattr(getattr(env, name), "n", None)
+        if size is None:
+            raise ModelError(f"{name} must be Discrete; it is {getattr(env, name)}")
+        sizes.append(int(size))
+    states = sizes[0] + (terminal == sizes[0])
+    return nothing_known(contexts, states, sizes[1], horizon), estimate or ESTIMABLE
+
+
+def _number(state: Any) -> int:
+    try:
+        return int(state)
+    except (TypeError, ValueError):
+        raise ModelError(f"observations must be state numbers; one is {state!r}") from None
