@@ -13,7 +13,7 @@ from latentmdp.domains.spec import (
 from latentmdp.model import LatentMDP
 
 PARTS = ("pump", "valve", "fan", "sensor", "belt", "fuse", "bearing", "filter", "relay", "seal")
-_DOWNTIME = 0.5
+_DOWNTIME = 0.4
 """Cost of a step with the machine standing still; a running machine costs 0."""
 
 
@@ -26,7 +26,7 @@ def build(
     repair. A test costs little and gives a noisy reading, low or high, visible as the next state
     until the next action: only a policy with memory can add readings up. Replacing the right
     part starts the machine for good (`running`); a wrong part costs its price and the machine is
-    `still broken`. A step costs 0.5 for standing still plus 0 to 0.1 for a test or 0.2 to 0.5 for a
+    `still broken`. A step costs 0.4 for standing still plus 0 to 0.1 for a test or 0.4 to 0.6 for a
     part, and pays (1 - cost)/horizon; a running machine costs nothing. So each step pays at most
     1/horizon and totals are at most 1, less what was spent. Costs are the same in all contexts:
     rewards reveal nothing.
@@ -37,7 +37,7 @@ def build(
     weight = rng.uniform(0.5, 1.5, size=M)
     high = _readings(faults, tests, rng)  # (faults, tests) probability of a high reading
     test_cost = rng.uniform(0.0, 0.1, size=tests)
-    part_cost = rng.uniform(0.2, 0.5, size=faults)
+    part_cost = rng.uniform(0.4, 0.6, size=faults)
 
     broken, still, running = 0, 2 * tests + 1, 2 * tests + 2  # test k: states 1 + 2k, 2 + 2k
     cost = np.zeros((S, A))

@@ -1,0 +1,610 @@
+"""Every domain against its own facts: sizes, totals, laws, closed forms, messages."""
+
+import itertools
+import math
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import brute
+import latentmdp as lm
+from latentmdp.domains import DOMAINS, complete_spec
+from latentmdp.domains.lower_bound import HardInstance, gap_from_episodes, hard_instance
+
+# ---------------------------------------------------------------- all domains
+
+SMALL = {
+    "maze": {
+        "size": st.integers(2, 6),
+        "goals": st.integers(1, 3),
+        "horizon": st.integers(1, 12),
+        "slip": st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+        "walls": st.sampled_from([0, 0.25]),
+    },
+    "hard": {
+        "contexts": st.integers(1, 6),
+        "states": st.integers(6, 30),
+        "actions": st.integers(2, 4),
+        "eps": st.sampled_from([0.01, 0.1, 0.25]),
+        "reward": st.sampled_from([0.3, 1.0]),
+    },
+    "garnet": {
+        "states": st.integers(4, 9),
+        "actions": st.integers(1, 3),
+        "contexts": st.integers(1, 4),
+        "branching": st.integers(1, 4),
+        "horizon": st.integers(1, 60),
+        "shared_support": st.booleans(),
+        "shared_rewards": st.booleans(),
+    },
+    "riverswim": {
+        "states": st.integers(2, 9),
+        "contexts": st.integers(1, 5),
+        "horizon": st.integers(1, 60),
+    },
+    "troubleshoot": {
+        "faults": st.integers(1, 6),
+        "tests": st.integers(1, 5),
+        "horizon": st.integers(1, 60),
+    },
+    "bandit": {
+        "arms": st.integers(1, 5),
+        "contexts": st.integers(1, 5),
+        "horizon": st.integers(2, 60),
+    },
+    "deterministic": {
+        "states": st.integers(1, 12),
+        "actions": st.integers(1, 4),
+        "horizon": st.integers(1, 60),
+    },
+}
+SIZES = {  # M, S, A, H from the keys
+    "maze": lambda k: (
+        k["goals"], round(k["size"] ** 2 * (1 - k["walls"])) + 1, 4, k["horizon"]),
+    "hard": lambda k: (k["contexts"], k["states"], k["actions"], k["horizon"]),
+    "garnet": lambda k: (k["contexts"], k["states"], k["actions"], k["horizon"]),
+    "riverswim": lambda k: (k["contexts"], k["states"], 2, k["horizon"]),
+    "troubleshoot": lambda k: (
+        k["faults"], 2 * k["tests"] + 3, k["tests"] + k["faults"], k["horizon"]),
+    "bandit": lambda k: (k["contexts"], 3, k["arms"], k["horizon"]),
+    "deterministic": lambda k: (1, k["states"], k["actions"], k["horizon"]),
+}  # fmt: skip
+
+
+def spec_of(name, keys):
+    return f"{name}:" + ",".join(f"{k}={int(v) if v is True else v}" for k, v in keys.items())
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@settings(max_examples=30)
+@given(data=st.data(), seed=st.integers(0, 10**6))
+def test_every_member_is_valid_named_repeatable_and_pays_at_most_one(name, data, seed):
+    keys = {k: data.draw(values, label=k) for k, values in SMALL[name].items()}
+    if name == "maze":
+        keys["goals"] = min(keys["goals"], round(keys["size"] ** 2 * (1 - keys["walls"])) - 1)
+    keys = {k: int(v) if isinstance(v, bool) else v for k, v in keys.items()} | {"seed": seed}
+    spec = spec_of(name, keys)
+    model = lm.make(spec)
+    complete = DOMAINS[name].complete(keys)
+    assert SIZES[name](complete) == (model.M, model.S, model.A, model.H)
+    names = model.context_names, model.state_names, model.action_names
+    assert [len(x) for x in names] == [model.M, model.S, model.A]
+    assert all(len(set(x)) == len(x) for x in names[1:])
+    unlimited = model.replace(max_return=None)
+    assert unlimited.min_return >= 0
+    assert unlimited.max_return <= 1 + 1e-12
+    assert lm.make(spec) == model
+    assert lm.make(complete_spec(spec)) == model
+    assert DOMAINS[name](**keys) == model
+    hidden = lm.make(spec, observe_rewards=False)
+    assert not hidden.observe_rewards
+    assert model.observe_rewards
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_defaults_alone_make_a_model_and_the_docstring_says_what_for(name):
+    model = lm.make(name)
+    assert lm.make(f"{name}:") == model
+    domain = DOMAINS[name]
+    assert "Good for:" in domain.description
+    assert "totals are at" in domain.description or "variance 0" in domain.description
+    assert domain.summary
+    assert all(key.meaning and key.default_as_text() != "-" for key in domain.keys)
+
+
+# The default member of each domain, as it was first published: CRC of structure and numbers.
+GOLDEN = {
+    "maze": 2668130903,
+    "hard": 1413327621,
+    "garnet": 775421595,
+    "riverswim": 59320302,
+    "troubleshoot": 3425754638,
+    "bandit": 1397289347,
+    "deterministic": 345211052,
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_bits_do_not_change_between_versions(name):
+    assert fingerprint(lm.make(name)) == GOLDEN[name]
+
+
+def fingerprint(model):
+    parts = (model.indptr, model.next, model.symbol)
+    numbers = (model.prob, model.reward, model.w, model.nu)
+    text = b"".join(np.ascontiguousarray(x).astype("<i8").tobytes() for x in parts)
+    text += b"".join(np.round(x * 1e9).astype("<i8").tobytes() for x in numbers)
+    return zlib.crc32(text)
+
+
+@pytest.mark.parametrize("name", [n for n in DOMAINS if n != "hard"])
+def test_another_seed_is_another_model(name):
+    assert lm.make(f"{name}:seed=1") != lm.make(f"{name}:seed=2")
+
+
+# ---------------------------------------------------------------- spec strings
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("mase", "unknown domain 'mase' (did you mean 'maze'?); known domains: maze, hard, garnet"),
+        ("", "unknown domain ''"),
+        ("maze:sise=3", "maze: unknown key 'sise' (did you mean 'size'?); known keys: size, goals"),
+        ("maze:size", "maze: expected key=value between commas; found 'size'"),
+        ("maze:size=", "maze: expected key=value between commas; found 'size='"),
+        ("maze:,", "maze: expected key=value between commas; found ''"),
+        ("maze:size=3,size=4", "maze: key 'size' is given twice"),
+        ("maze:size=1", "maze: size must be between 2 and 1000; it is 1"),
+        ("maze:size=2.5", "maze: size must be a whole number; it is 2.5"),
+        ("maze:size=big", "maze: size must be a number; it is 'big'"),
+        ("maze:size=nan", "maze: size must be a number; it is 'nan'"),
+        ("maze:size=1e999", "maze: size must be a finite number; it is '1e999'"),
+        ("maze:size=1_0", "maze: size must be a number; it is '1_0'"),
+        ("maze:slip=-0.1", "maze: slip must be between 0 and 1; it is -0.1"),
+        ("maze:goals=25", "maze: goals must be at most 24 (free cells without the start)"),
+        ("maze:walls=24", "maze: walls must leave 2 of 25 cells free; 24 are walls"),
+        ("maze:walls=2.5", "maze: walls must be a whole number or below 1; it is 2.5"),
+        ("garnet:branching=21", "garnet: branching must be at most states = 20; it is 21"),
+        ("garnet:shared_support=2", "garnet: shared_support must be 0 or 1; it is '2'"),
+        ("garnet:states=1e6,actions=1e4", "must be at most 50,000,000; these keys give"),
+        ("bandit:horizon=1", "bandit: horizon must be between 2 and 1000000; it is 1"),
+        (
+            "hard:contexts=7,states=6",
+            "hard: contexts must be at most floor(states/2)! = 6; it is 7",
+        ),
+        ("hard:states=5", "hard: states must be between 6 and"),
+        ("hard:actions=1", "hard: actions must be between 2 and"),
+        ("hard:horizon=5", "hard: horizon must be at least d1 + d2 + 1 = 6"),
+        ("hard:eps=0.26", "hard: eps must be between 0 and 0.25; it is 0.26"),
+        ("hard:eps=0", "hard: eps must be above 0 and at most 0.25; it is 0"),
+        ("hard:reward=0", "hard: reward must be above 0 and at most 1; it is 0"),
+        ("hard:variance=0.26", "hard: variance must be between 0 and 0.25; it is 0.26"),
+        ("hard:variance=0", "hard: variance must be above 0 and at most 0.25; it is 0"),
+        ("hard:eps=0.1,episodes=1e6", "hard: give either eps and reward, or variance and episodes"),
+        ("hard:reward=1,variance=0.1", "hard: give either eps and reward, or variance and"),
+        ("hard:episodes=51", "hard: episodes must be at least 52 so that eps <= 0.25; it is 51"),
+    ],
+)
+def test_bad_specs_are_refused_in_one_clear_sentence(spec, message):
+    with pytest.raises(lm.ModelError) as error:
+        lm.make(spec)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_spec_must_be_a_string_and_values_from_python_are_checked_too():
+    with pytest.raises(lm.ModelError, match="a spec must be a string"):
+        lm.make(3)
+    with pytest.raises(lm.ModelError, match="maze: size must be a number; it is True"):
+        DOMAINS["maze"](size=True)
+    with pytest.raises(lm.ModelError, match="maze: size must be a finite number; it is nan"):
+        DOMAINS["maze"](size=math.nan)
+
+
+def test_whole_numbers_may_be_written_as_floats_and_spaces_do_not_matter():
+    assert lm.make(" maze : size = 4e0 , horizon=1e1 ") == lm.make("maze:size=4,horizon=10")
+    assert lm.make("hard:variance=0.1,episodes=1e9") == lm.make(
+        "hard:variance=.1,episodes=1000000000"
+    )
+    assert DOMAINS["maze"](size=np.int64(4)) == lm.make("maze:size=4")
+
+
+# ---------------------------------------------------------------- maze
+
+
+def maze_twin(model, size, slip):
+    """P and R of a maze by plain loops, from its layout alone."""
+    layout = model.layout
+    cell = {p: s for s, p in enumerate(layout.positions) if p != (-1, -1)}
+    done = model.S - 1
+    P = np.zeros((model.M, model.S, 4, model.S))
+    R = np.zeros((model.M, model.S, 4))
+    moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
+    for m in range(model.M):
+        (goal,) = layout.marks[m]
+        P[m, done, :, done] = 1
+        for (r, c), s in cell.items():
+            for a in range(4):
+                if s == goal:
+                    P[m, s, a, done], R[m, s, a] = 1, 1
+                    continue
+                for d, (dr, dc) in enumerate(moves):
+                    target = cell.get((r + dr, c + dc), s)
+                    P[m, s, a, target] += 1 - slip if d == a else slip / 3
+    return P, R
+
+
+@pytest.mark.parametrize("keys", ["size=5", "size=4,slip=0.4,walls=4", "size=6,walls=0.3,slip=0"])
+def test_maze_moves_slip_stay_at_walls_and_pay_once_at_the_goal(keys):
+    model = lm.make(f"maze:{keys},seed=3")
+    slip = DOMAINS["maze"].complete(dict(k.split("=") for k in keys.split(",")))["slip"]
+    P, R = maze_twin(model, model.layout.shape[0], slip)
+    np.testing.assert_allclose(model.P, P, atol=1e-15)
+    np.testing.assert_array_equal(model.R, R)
+    assert model.action_names == ("up", "right", "down", "left")
+    assert model.state_names[-1] == "done"
+
+
+@given(size=st.integers(2, 9), fraction=st.floats(0, 0.95), seed=st.integers(0, 99))
+def test_walls_never_cut_the_maze_in_two(size, fraction, seed):
+    count = min(round(fraction * size * size), size * size - 2)
+    model = lm.make(f"maze:size={size},goals=1,walls={count},slip=0,seed={seed}")
+    layout = model.layout
+    assert len(layout.walls) == count == len(set(layout.walls))
+    assert not set(layout.walls) & set(layout.positions)
+    free = set(layout.positions[:-1])
+    assert len(free) == size * size - count
+    (start,) = np.flatnonzero(model.nu[0])
+    assert layout.positions[start] == (size // 2, size // 2)
+    seen, front = set(), [layout.positions[start]]
+    while front:
+        r, c = front.pop()
+        if (r, c) in free and (r, c) not in seen:
+            seen.add((r, c))
+            front += [(r + 1, c), (r - 1, c), (r, c + 1), (r, c - 1)]
+    assert seen == free
+
+
+def test_maze_goals_are_distinct_and_never_the_start():
+    model = lm.make("maze:size=5,goals=24")
+    goals = [goal for (goal,) in model.layout.marks]
+    assert len(set(goals)) == 24
+    assert int(np.argmax(model.nu[0])) not in goals
+
+
+def test_maze_moves_as_in_the_published_files(data):
+    with np.load(data / "planning" / "maze_n5_M4.npz", allow_pickle=False) as file:
+        theirs, pays = file["P"], file["R"]
+    ours = lm.make("maze:size=5,goals=4,slip=0.1")
+    goals = {goal for (goal,) in ours.layout.marks} | set(np.argwhere(pays.max(axis=(0, 2)))[:, 0])
+    plain = [s for s in range(26) if s not in goals]
+    np.testing.assert_allclose(ours.P[:, plain], theirs[:, plain], atol=1e-15)
+    their_goal = int(np.argmax(pays[0].max(axis=1)))
+    (our_goal,) = ours.layout.marks[0]
+    np.testing.assert_array_equal(ours.P[0, our_goal], theirs[0, their_goal])
+    np.testing.assert_array_equal(ours.R[0, our_goal], pays[0, their_goal])
+
+
+# ---------------------------------------------------------------- hard: structure
+
+
+@given(
+    contexts=st.integers(1, 200),
+    states=st.integers(6, 80),
+    actions=st.integers(2, 5),
+    seed=st.integers(0, 99),
+)
+def test_hard_sizes_are_the_papers(contexts, states, actions, seed):
+    if contexts > math.factorial(states // 2):
+        with pytest.raises(lm.ModelError, match="contexts must be at most"):
+            hard_instance(contexts, states, actions)
+        return
+    hard = hard_instance(contexts, states, actions, seed=seed)
+    assert hard.d1 >= 1
+    assert contexts <= math.factorial(hard.d1)
+    assert hard.d1 == 1 or math.factorial(hard.d1 - 1) < contexts
+    assert hard.d1 <= states / 2
+    assert hard.d2 >= 1
+    assert 2**hard.d2 - 1 <= states - hard.d1 - 2 < 2 ** (hard.d2 + 1) - 1
+    assert hard.leaves == 2 ** (hard.d2 - 1)
+    assert hard.choices == hard.leaves * actions
+    assert hard.horizon == hard.d1 + hard.d2 + 1
+    assert len(set(hard.orders)) == contexts
+    assert all(sorted(order) == list(range(hard.d1)) for order in hard.orders)
+    assert hard.terminal < states
+    assert all(0 <= leaf < hard.leaves and 0 <= a < actions for leaf, a in hard.secrets)
+
+
+def test_hard_rows_one_by_one():
+    hard = hard_instance(3, 14, 3, eps=0.2, reward=0.5, secrets=[(0, 1), (3, 2), (2, 0)])
+    assert (hard.d1, hard.d2, hard.leaves, hard.choices) == (3, 3, 4, 12)
+    model = hard.model()
+    P, R = model.P, model.R
+    assert model.Gamma == 2
+    np.testing.assert_array_equal(model.w, np.full(3, 1 / 3))
+    tree = {i: hard.tree_root + i - 1 for i in range(1, 8)}  # the paper's s_i
+    for m in range(3):
+        order = hard.orders[m]
+        assert model.nu[m, order[0]] == 1
+        for here, there in zip(order, (*order[1:], tree[1]), strict=True):
+            assert (P[m, here, :, there] == 1).all()
+        for i in (1, 2, 3):
+            for a in (1, 2, 3):  # the paper's action numbers
+                assert P[m, tree[i], a - 1, tree[2 * i + a % 2]] == 1
+        for leaf in range(4):
+            for a in range(3):
+                good = 0.7 if hard.secrets[m] == (leaf, a) else 0.5
+                assert P[m, tree[4 + leaf], a, hard.good] == good
+                assert P[m, tree[4 + leaf], a, hard.terminal] == pytest.approx(1 - good)
+        assert (P[m, hard.good, :, hard.terminal] == 1).all()
+        for s in (hard.terminal, *range(hard.terminal + 1, 14)):  # t and the unused loop
+            assert (P[m, s, :, s] == 1).all()
+    expected = np.zeros((3, 14, 3))
+    expected[:, hard.good] = 0.5
+    np.testing.assert_array_equal(R, expected)
+    assert model.state_names[:4] == ("e1", "e2", "e3", "s1")
+    assert model.state_names[10:] == ("g", "t", "unused1", "unused2")
+
+
+def test_hard_from_variance_and_episodes():
+    hard = HardInstance.from_spec("hard:contexts=3,states=20,actions=4,variance=0.16,episodes=1e7")
+    assert hard.x == pytest.approx(0.8)
+    C, rounds = hard.choices, 10**7 // 6  # K' rounded down
+    assert hard.eps == pytest.approx((1 - 1 / C) * math.sqrt(C / rounds) / (2 * math.sqrt(2)))
+    assert hard.episodes == 10**7
+    assert hard.max_variance("history") == pytest.approx(0.16)
+    assert hard.model() == lm.make("hard:contexts=3,states=20,actions=4,variance=0.16,episodes=1e7")
+    assert gap_from_episodes(2, 8, 3) == math.inf
+
+
+def test_hard_default_of_one_key_of_a_pair():
+    assert complete_spec("hard").endswith("eps=0.1,reward=1.0")
+    assert complete_spec("hard:variance=0.1").endswith("variance=0.1,episodes=1000000")
+    assert complete_spec("hard:episodes=1e9").endswith("variance=0.25,episodes=1000000000")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "message"),
+    [
+        ([(0, 0)], "one \\(leaf, action\\) per context, 2 in all; there are 1"),
+        ([(0, 0), (4, 0)], "secrets\\[1\\] must be a leaf below 4 and an action below 2"),
+        ([(0, 2), (0, 0)], "secrets\\[0\\] must be"),
+    ],
+)
+def test_hard_refuses_bad_secrets(secrets, message):
+    with pytest.raises(lm.ModelError, match=message):
+        hard_instance(2, 11, 2, secrets=secrets)
+    with pytest.raises(lm.ModelError, match="policy_class must be 'history' or 'markov'"):
+        hard_instance().optimal_value("all")
+
+
+# ---------------------------------------------------------------- hard: closed forms
+
+TINY = [  # contexts, states, actions, secrets
+    (1, 6, 2, [(0, 1)]),
+    (2, 6, 2, [(0, 0), (0, 1)]),
+    (2, 6, 3, [(0, 2), (0, 2)]),
+    (3, 6, 2, [(0, 0), (0, 0), (0, 1)]),
+    (2, 7, 2, [(0, 1), (1, 0)]),
+    (3, 8, 2, [(0, 1), (1, 1), (0, 1)]),
+]
+
+
+def moments_of_all_policies(model):
+    """(mean, second moment) of the total reward of every deterministic history policy.
+
+    Recursion over histories; policies with equal moments are kept once.
+    """
+    d = brute.Dense(model)
+
+    def walk(t, s, g, total):
+        if t == d.H:
+            return {(sum(g) * total, sum(g) * total * total)}
+        found = set()
+        for a in range(d.A):
+            after = {}
+            for m in range(d.M):
+                for p, r, _, nxt in d.outcomes(m, s, a) if g[m] > 0 else ():
+                    after.setdefault((r, nxt), [0.0] * d.M)[m] += g[m] * p
+            parts = [walk(t + 1, nxt, h, total + r) for (r, nxt), h in after.items()]
+            found |= sums(parts)
+        return found
+
+    def sums(parts):
+        result = {(0.0, 0.0)}
+        for part in parts:
+            result = {(round(x + u, 12), round(y + v, 12)) for x, y in result for u, v in part}
+        return result
+
+    starts = [
+        walk(0, s, [d.w[m] * d.nu[m][s] for m in range(d.M)], 0.0)
+        for s in range(d.S)
+        if any(d.nu[m][s] for m in range(d.M))
+    ]
+    return sums(starts)
+
+
+@pytest.mark.parametrize(("contexts", "states", "actions", "secrets"), TINY)
+@pytest.mark.parametrize(("eps", "x"), [(0.25, 1.0), (0.1, 0.6)])
+def test_hard_value_and_variance_of_the_history_class(contexts, states, actions, secrets, eps, x):
+    hard = hard_instance(contexts, states, actions, eps=eps, reward=x, secrets=secrets)
+    model = hard.model()
+    assert brute.best_history_value(model) == pytest.approx(x * (0.5 + eps))
+    assert hard.optimal_value("history") == pytest.approx(x * (0.5 + eps))
+    moments = moments_of_all_policies(model)
+    variances = [second - mean * mean for mean, second in moments]
+    assert max(mean for mean, _ in moments) == pytest.approx(x * (0.5 + eps))
+    assert max(variances) == pytest.approx(x * x / 4)
+    assert hard.max_variance("history") == x * x / 4
+    assert min(variances) >= (0.25 - eps**2) * x * x - 1e-10
+
+
+@pytest.mark.parametrize(("contexts", "states", "actions", "secrets"), TINY[:-1])
+@pytest.mark.parametrize(("eps", "x"), [(0.25, 1.0), (0.1, 0.6)])
+def test_hard_value_and_variance_of_the_markov_class(contexts, states, actions, secrets, eps, x):
+    hard = hard_instance(contexts, states, actions, eps=eps, reward=x, secrets=secrets)
+    model = hard.model()
+    found = {markov_moments(brute.Dense(model), table) for table in leading_tables(hard)}
+    share = [0.0] * hard.choices
+    for leaf, a in secrets:
+        share[leaf * actions + a] += 1 / contexts
+    assert max(mean for mean, _ in found) == pytest.approx(x * (0.5 + eps * max(share)))
+    assert max(q - m * m for m, q in found) == pytest.approx(
+        x * x * (0.25 - (eps * min(share)) ** 2)
+    )
+    assert max(mean for mean, _ in found) == pytest.approx(hard.optimal_value("markov"))
+    assert max(q - m * m for m, q in found) == pytest.approx(hard.max_variance("markov"))
+
+
+def test_hard_markov_optimum_over_all_tables():
+    hard = hard_instance(2, 6, 2, secrets=[(0, 0), (0, 1)])
+    assert hard.optimal_value("markov") == pytest.approx(0.5 + 0.1 / 2)
+    assert brute.best_markov_value(hard.model()) == pytest.approx(0.5 + 0.1 / 2)
+
+
+def leading_tables(hard):
+    """Markov tables that differ in the tree; elsewhere all actions are equal."""
+    inner = range(hard.tree_root, hard.first_leaf + hard.leaves)
+    for actions in itertools.product(range(hard.actions), repeat=len(inner)):
+        table = [[0] * hard.states for _ in range(hard.horizon)]
+        for s, a in zip(inner, actions, strict=True):
+            for t in range(hard.horizon):
+                table[t][s] = a
+        yield table
+
+
+def markov_moments(d, table):
+    distribution = {}
+    for m in range(d.M):
+        for s in range(d.S):
+            walk = {(s, 0.0): d.w[m] * d.nu[m][s]} if d.nu[m][s] else {}
+            for t in range(d.H):
+                after = {}
+                for (state, total), prob in walk.items():
+                    for p, r, _, nxt in d.outcomes(m, state, table[t][state]):
+                        key = nxt, total + r
+                        after[key] = after.get(key, 0.0) + prob * p
+                walk = after
+            for (_, total), prob in walk.items():
+                distribution[total] = distribution.get(total, 0.0) + prob
+    mean = sum(p * x for x, p in distribution.items())
+    return mean, sum(p * x * x for x, p in distribution.items())
+
+
+def test_hard_optimal_choice_reaches_the_closed_form_on_a_larger_instance():
+    hard = HardInstance.from_spec("hard:contexts=20,states=40,actions=3,seed=5,horizon=15")
+    model = hard.model()
+
+    def choose(step, state, belief):
+        return hard.optimal_choice(int(np.argmax(belief)), step)
+
+    evaluation = lm.evaluate(model, lm.PolicyGraph.from_belief(model, choose))
+    assert evaluation.value == pytest.approx(hard.optimal_value("history"))
+    assert evaluation.variance == pytest.approx(0.25 - hard.eps**2)
+
+
+# ---------------------------------------------------------------- the others
+
+
+def test_garnet_shares_what_it_says():
+    base = "garnet:states=12,actions=3,contexts=4,branching=3,seed=7"
+    for support in (0, 1):
+        for rewards in (0, 1):
+            model = lm.make(f"{base},shared_support={support},shared_rewards={rewards}")
+            assert (np.diff(model.indptr) == 3).all()
+            same_support = ((model.P > 0) == (model.P[0] > 0)).all()
+            assert same_support == bool(support)
+            assert (model.R[0] == model.R).all() == bool(rewards)
+            assert not np.allclose(model.P[0], model.P[1])
+
+
+def test_garnet_subsets_are_uniform():
+    # 3 of 5 states: 10 subsets, 20,000 rows; chi-square with 9 degrees of freedom exceeds 45.1
+    # with probability 1e-6 (the seed is fixed)
+    model = lm.make("garnet:states=5,actions=4000,contexts=1,branching=3")
+    rows = model.next.reshape(-1, 3)
+    _, counts = np.unique(np.sort(rows, axis=1) @ [25, 5, 1], return_counts=True)
+    assert len(counts) == 10
+    expected = len(rows) / 10
+    assert ((counts - expected) ** 2 / expected).sum() < 45.1
+
+
+def test_riverswim_rests_in_a_strong_current_and_swims_in_a_weak_one():
+    model = lm.make("riverswim")
+    assert model.Gamma == 3
+    _, best = lm.context_optimal(model)
+    first = best[0, :, 0]
+    assert first[0] == 0
+    assert first[-1] == 1
+    assert (model.R[0] == model.R).all()
+    assert model.layout.shape == (1, 6)
+    advance = model.P[:, 2, 1, 3]
+    assert (np.diff(advance) > 0).all()
+    assert (advance > 0.1).all()
+    assert (advance < 0.9).all()
+
+
+def test_troubleshoot_tests_inform_and_only_the_right_part_repairs():
+    model = lm.make("troubleshoot:faults=4,tests=3,seed=2")
+    P, R = model.P, model.R
+    still, running = model.S - 2, model.S - 1
+    assert (R[0] == R).all()  # rewards reveal nothing
+    for m in range(4):
+        for f in range(4):
+            assert (P[m, :running, 3 + f, running if f == m else still] == 1).all()
+        assert (P[m, running, :, running] == 1).all()
+        for k in range(3):
+            low, high = P[m, 0, k, 1 + 2 * k], P[m, 0, k, 2 + 2 * k]
+            assert low + high == pytest.approx(1)
+            assert 0.04 < high < 0.96
+    assert len({tuple(row) for row in (P[:, 0, :3, 2:8:2].diagonal(axis1=1, axis2=2) > 0.5)}) == 4
+    assert (R[0, running] == 1 / model.H).all()
+    assert (R[0, 0] < 1 / model.H).all()
+    assert R[0, 0, :3].min() > R[0, 0, 3:].max()  # a part costs more than a test
+
+
+def test_troubleshoot_is_worth_testing():
+    # tests help: without them the best is to try parts in some order
+    model = lm.make("troubleshoot:faults=4,tests=2,horizon=5")
+    best = brute.best_history_value(model)
+    blind = max(
+        lm.evaluate(
+            model, lm.PolicyGraph.from_table([[2 + f] * model.S for f in (*order, 0)])
+        ).value
+        for order in itertools.permutations(range(4))
+    )
+    known = (model.w * lm.context_optimal(model)[0][0][:, 0]).sum()
+    assert blind + 0.005 < best < known - 0.005
+
+
+def test_bandit_pays_wins_a_step_later():
+    model = lm.make("bandit:arms=3,contexts=2,horizon=5")
+    assert (model.R[:, 2] == 0.25).all()
+    assert (model.R[:, :2] == 0).all()
+    assert (model.P[:, 0] == model.P[:, 1]).all()
+    assert (model.P[:, 0] == model.P[:, 2]).all()
+    arm = lm.evaluate(model, lm.PolicyGraph.from_table(np.full((5, 3), 1)))
+    assert arm.value == pytest.approx(model.P[:, 0, 1, 2].mean())
+
+
+def test_deterministic_has_no_variance_and_reaches_every_state():
+    model = lm.make("deterministic:states=12,actions=3,horizon=12")
+    assert model.M == 1
+    assert model.Gamma == 1
+    table = np.random.default_rng(0).integers(3, size=(12, 12))
+    assert lm.evaluate(model, lm.PolicyGraph.from_table(table)).variance == pytest.approx(0)
+    state, seen = 0, set()
+    for _ in range(12):
+        seen.add(state)
+        state = int(np.argmax(model.P[0, state, 0]))
+    assert len(seen) == 12
+
+
+def test_large_members_build():
+    model = lm.make("maze:size=30,goals=20,walls=0.2")
+    assert (model.M, model.S) == (20, 721)
+    assert lm.make("garnet:states=500,actions=5,contexts=10,branching=6").S == 500
