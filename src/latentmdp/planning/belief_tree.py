@@ -143,7 +143,7 @@ class TreeSearch:
 
     # ------------------------------------------------------------------ the policy
 
-    def policy_parts(self, parts: PolicyParts) -> None:
+    def policy_parts(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of the policy that attains the lower bound."""
         from latentmdp.kernels import history_tree as k
 

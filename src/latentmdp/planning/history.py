@@ -16,6 +16,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning.belief_grid import build_grid
+from latentmdp.planning.belief_graph import GraphSearch
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.joint import joint_view, start_beliefs
 from latentmdp.planning.policy_parts import PolicyParts
@@ -60,7 +61,7 @@ def plan_history(
     corners = build_grid(joint, model.H, model.S, 1)
     scale = float(np.abs(corners.upper).max())
     floor, tiny = ROUNDING * scale, 1e-15 * scale
-    search = TreeSearch(joint, start, model.H, corners)
+    search: Any = (GraphSearch if method == 'layers' else TreeSearch)(joint, start, model.H, corners)
     history: list[tuple[float, int, float, float]] = []
     status = ""
     with _interruptible() as stop:
@@ -85,7 +86,7 @@ def plan_history(
     low, high = search.bounds
     table = corners.action[:, :, int(np.argmax(model.w))].astype(np.int64)
     parts = PolicyParts(table, int(np.argmax(model.w)))
-    search.policy_parts(parts)
+    search.policy_parts(parts, 0.05 * max((gap or 0.0) * abs(high) - (high - low), 0.0))
     policy = parts.graph()
     lower = evaluate(model, policy).value
     upper = max(high, lower)

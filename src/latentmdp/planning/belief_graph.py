@@ -1,0 +1,218 @@
+"""Search over merged beliefs: nodes `(belief, state)` shared by all steps, expanded by layers.
+
+Where observations leave most beliefs as they are, or lead back to earlier ones (mazes, sequential
+tests), few beliefs matter. Expanding all of them is exact; expanding those with the largest
+`reach x gap` is often enough.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Ints
+from latentmdp.planning.joint import Joint, Start
+from latentmdp.planning.policy_parts import PolicyParts
+
+CUT = 1e-6  # what is reached with less is not followed while anything else is left
+DRIFT = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
+NOTICE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
+BATCH = 0.15  # beliefs expanded per round, relative to those expanded already
+
+
+class GraphSearch:
+    """Anytime search; `advance` works on, `bounds` hold whenever it returns."""
+
+    name = "layers"
+
+    def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
+        from latentmdp.kernels import history_graph as k
+
+        self.joint, self.start, self.horizon, self.corners = joint, start, horizon, corners
+        self.S = int(corners.upper.shape[1])
+        self.A = len(joint.reward) // self.S
+        self.round = 0
+        self.order: Ints = np.zeros(0, dtype=np.int64)
+        self.graph = self._resized(None, 2)
+        self.start_node = np.array(
+            [
+                k.add_node(self.graph, corners, k.add_belief(self.graph, b), s, 0.0)
+                for s, b in zip(start.state, start.belief, strict=True)
+            ]
+        )
+
+    # ------------------------------------------------------------------ state
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """`(lower, upper)` on the optimum."""
+        from latentmdp.kernels.history_graph import root_bounds
+
+        return root_bounds(self.graph, self.start_node, self.start.prob)
+
+    @property
+    def work(self) -> int:
+        """Work units done so far."""
+        return int(self.graph.count[4])
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the graph."""
+        return int(self.graph.count[1])
+
+    @property
+    def bytes(self) -> int:
+        """Memory in use."""
+        return sum(x.nbytes for x in self.graph)
+
+    # ------------------------------------------------------------------ searching
+
+    def advance(self, quantum: int, gap: float, floor: float, tiny: float, memory: int) -> str:
+        """Rounds for `quantum` units or until closed; `closed`, `paused`, `memory`, `stalled`."""
+        stop = self.work + quantum
+        while True:
+            low, high = self.bounds
+            if high - low <= max(gap * abs(high), floor):
+                return "closed"
+            if self.work >= stop:
+                return "paused"
+            said = self._round(max(gap * abs(high), floor), memory)
+            if said:
+                return said
+
+    def _round(self, allowed: float, memory: int) -> str:
+        from latentmdp.kernels import history_graph as k
+
+        self.round += 1
+        drift, notice = DRIFT * allowed / self.horizon, NOTICE * allowed
+        chosen = self._choose(CUT)
+        if len(chosen) == 0:  # what is left lies where hardly anything gets
+            before = self.bounds
+            k.back_up(self.graph, self.order, self.round, True, drift, 0.0)
+            chosen = self._choose(0.0)
+            if len(chosen) == 0:
+                return "" if self.bounds != before else "stalled"
+        for i in chosen:
+            if not self._expand(int(i), drift, memory):
+                return "memory"
+        k.tighten_frontier(self.graph, self.corners, self.order, self.round, drift, notice)
+        self._sort()
+        k.back_up(self.graph, self.order, self.round, False, drift, notice)
+        return ""
+
+    def _choose(self, cut: float) -> Ints:
+        """Frontier beliefs with the largest `reach x gap`; every third time along the lower policy."""
+        from latentmdp.kernels import history_graph as k
+
+        g, last = self.graph, int(self.round % 3 > 0 or cut == 0.0)
+        k.forget_visits(g)
+        for side in (1 - last, last):
+            k.follow(g, side, self.start_node, self.start.prob, cut)
+        score = g.score[: g.count[0]]
+        candidates = np.flatnonzero(score > 0)
+        n = max(2, int(BATCH * len(self.order)))
+        return candidates[np.argsort(-score[candidates], kind="stable")[:n]]
+
+    def _expand(self, i: int, drift: float, memory: int) -> bool:
+        from latentmdp.kernels import history_graph as k
+
+        g, edges = self.graph, int(self.joint.ptr[-1])
+        if not k.has_room(g, self.S, edges):
+            if 3 * self.bytes > memory:
+                return False
+            self.graph = self._resized(g, 2)
+        k.expand_belief(self.graph, self.joint, self.corners, i, len(self.order), self.round, drift)
+        self.order = np.append(self.order, i)
+        return True
+
+    def _sort(self) -> None:
+        """Order the expanded beliefs: smaller supports first, equal ones together."""
+        support = np.packbits(self.graph.belief[self.order] > 0, axis=1)
+        keys = [support[:, j] for j in range(support.shape[1])]
+        self.order = self.order[np.lexsort((*keys, self.graph.size[self.order]))]
+
+    def _resized(self, old: Any, factor: int) -> Any:
+        """A graph with more room, and the old one's contents."""
+        from latentmdp.kernels.history_graph import Graph, rehash_beliefs
+
+        J, M = self.joint.like.shape
+        T = self.horizon + 1
+        layer = J + self.S + len(self.start.prob)
+        count = np.zeros(5, dtype=np.int64) if old is None else old.count
+        beliefs = factor * int(count[0]) + layer
+        nodes = factor * int(count[1]) + 2 * layer
+        inner = factor * int(count[2]) + 2 * layer
+        edges = factor * int(count[3]) + 2 * layer
+
+        def integers(*shape: int) -> Ints:
+            return np.zeros(shape, dtype=np.int64)
+
+        new = Graph(
+            count=integers(5), belief=np.empty((beliefs, M)), size=integers(beliefs),
+            expanded=integers(beliefs), node_of=np.empty((beliefs, self.S), dtype=np.int32),
+            table=np.full(1 << (2 * beliefs).bit_length(), -1, dtype=np.int64),
+            of_belief=integers(nodes), state=integers(nodes), inner=integers(nodes),
+            bound=np.empty((nodes, T, 2)), flat=integers(nodes), ptr=integers(inner * self.A + 1),
+            gain=np.empty((inner, self.A)), child=integers(edges), prob=np.empty(edges),
+            changed=integers(nodes), member=integers(nodes), swept=integers(beliefs),
+            visits=np.zeros(beliefs, dtype=np.bool_), score=np.zeros(beliefs), reach=np.zeros((2, nodes)),
+            queue=integers(2, nodes), peak=integers(nodes),
+        )  # fmt: skip
+        if old is not None:
+            for name, a, b in zip(Graph._fields, old, new, strict=True):
+                if name not in ("table", "queue", "reach"):
+                    b[: len(a)] = a
+            rehash_beliefs(new)
+        return new
+
+    # ------------------------------------------------------------------ the policy
+
+    def policy_parts(self, parts: PolicyParts, slack: float) -> None:
+        """Add the nodes of a policy worth the lower bound, up to `slack`."""
+        from latentmdp.kernels import history_graph as k
+
+        g, cut = self.graph, 1e-7
+        at = np.empty((self.horizon, self.nodes), dtype=np.int64)
+        none = np.zeros(0, dtype=np.int64)
+        while True:
+            n, edges, lost = k.reached_policy(
+                g, self.corners, self.start_node, self.start.prob, cut, at, none, none
+            )
+            if lost <= slack or cut == 0.0:
+                break
+            cut = cut / 100 if cut > 1e-14 else 0.0
+        step, node = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        k.reached_policy(
+            g, self.corners, self.start_node, self.start.prob, cut, at, step, node
+        )
+        action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        symbol, nxt, target, vertex = (np.empty(edges, dtype=np.int64) for _ in range(4))
+        used = k.write_policy(
+            g, self.joint, self.corners, at, step, node, action, degree, symbol, nxt, target, vertex
+        )
+        symbol, nxt, target, vertex = (x[:used] for x in (symbol, nxt, target, vertex))
+        number = parts.reserve(n)
+        leaf = target < 0
+        after = np.repeat(step, degree) + 1
+        target = np.where(leaf, 0, number[target]) if n else target
+        # first states that are not inner nodes start with a corner policy themselves
+        first = at[0, self.start_node]
+        at_corner = first < 0
+        corner = np.array(
+            [
+                k.corner_policy(g, self.corners, g.of_belief[i], g.state[i], 0)
+                for i in self.start_node[at_corner]
+            ],
+            dtype=np.int64,
+        )
+        found = parts.add_grid(
+            self.joint,
+            self.corners,
+            np.concatenate([after[leaf], np.zeros(len(corner), dtype=np.int64)]),
+            np.concatenate([nxt[leaf], self.start.state[at_corner]]),
+            np.concatenate([vertex[leaf], corner]),
+            0,
+        )
+        target[leaf] = found[: int(leaf.sum())]
+        parts.root[self.start.state[at_corner]] = found[int(leaf.sum()) :]
+        parts.root[self.start.state[~at_corner]] = number[first[~at_corner]] if n else none
+        parts.fill(number, step, g.state[node], action, degree, symbol, nxt, target)
