@@ -42,16 +42,20 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
             raise refusal(path, f"the npz file is damaged: {reason(error)}") from None
 
 
-def write_npz(path: PathLike, arrays: dict[str, Any], *, compress: bool) -> None:
-    """Write an npz file that `numpy.load(path, allow_pickle=False)` reads as well."""
-    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+def write_npz(path: PathLike, arrays: dict[str, Any], *, level: int) -> None:
+    """Write an npz file that `numpy.load(path, allow_pickle=False)` reads as well.
+
+    `level` of compression: 0 is none, 1 quick, 6 thorough.
+    """
+    method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
 
     def write(file: BinaryIO) -> None:
-        with zipfile.ZipFile(file, "w", method, allowZip64=True, compresslevel=6) as archive:
+        with zipfile.ZipFile(file, "w", method, allowZip64=True) as archive:
             for name, values in arrays.items():
                 # a fixed date: the same model gives the same bytes
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.compress_type = method
+                member._compresslevel = level  # type: ignore[attr-defined]
                 member.external_attr = 0o644 << 16
                 with archive.open(member, "w", force_zip64=True) as target:
                     array = np.asanyarray(values, order="C")

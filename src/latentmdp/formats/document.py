@@ -18,7 +18,7 @@ from latentmdp.formats.fields import Fields
 from latentmdp.model import LatentMDP, Layout
 
 MODEL_FORMAT = "latentmdp model"
-LONGEST_HORIZON = 10**7
+LONGEST_HORIZON = 10**6
 NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),

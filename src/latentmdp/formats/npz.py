@@ -16,4 +16,4 @@ def load_npz(path: PathLike, options: Options) -> LatentMDP:
 def save_npz(model: LatentMDP, path: PathLike) -> None:
     """Dense and compressed while `P` is small; else sparse and plain, which is quick to read."""
     dense = model.M * model.S * model.A * model.S <= LARGEST_DENSE
-    write_npz(path, model_document(model, dense=dense), compress=dense)
+    write_npz(path, model_document(model, dense=dense), level=6 if dense else 0)

@@ -16,7 +16,7 @@ from latentmdp.policy import PolicyGraph
 
 POLICY_FORMAT = "latentmdp policy"
 PARTS = tuple(field.name for field in dataclass_fields(PolicyGraph))
-LARGEST_NUMBER = 2**31
+LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 
 
 def policy_document(policy: PolicyGraph) -> dict[str, Any]:
@@ -52,8 +52,10 @@ def load_policy_npz(path: PathLike) -> PolicyGraph:
 
 
 def save_policy_npz(policy: PolicyGraph, path: PathLike) -> None:
-    """A policy to npz, compressed."""
-    write_npz(path, policy_document(policy), compress=True)
+    """A policy to npz, compressed; 32 bits are enough for every number."""
+    document = policy_document(policy)
+    small = {key: value.astype(np.int32) for key, value in document.items() if key != "format"}
+    write_npz(path, document | small, level=1)
 
 
 def load_policy_json(path: PathLike) -> PolicyGraph:
