@@ -91,20 +91,21 @@ def learn_command(
     """Learn in a model: regret of the paper's algorithms, exactly."""
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
+    if resume is not None:
+        tasks, out = _tasks_to_resume(resume), resume
+        many = tasks[0].place != resume
+    else:
+        found = read_model(str(model), hidden_rewards, horizon, discount)
+        found = found.normalized() if normalize else found
+        if seeds is not None and seeds < 1:
+            raise typer.BadParameter("--seeds must be at least 1")
+        many = seeds is not None
+        asked: dict[str, Any] = {
+            "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,
+            "delta": delta, "bonus_scale": bonus_scale, "simulator": simulator,
+        }  # fmt: skip
+        tasks = _new_tasks(found, asked, range(seed, seed + (seeds or 1)), out, many)
     with _catching_interrupts():
-        if resume is not None:
-            tasks, out = _tasks_to_resume(resume), resume
-            many = tasks[0].place != resume
-        else:
-            found = read_model(str(model), hidden_rewards, horizon, discount)
-            found = found.normalized() if normalize else found
-            if seeds is not None and seeds < 1:
-                raise typer.BadParameter("--seeds must be at least 1")
-            many = seeds is not None
-            settings = (algorithm, episodes, policy_class, delta, bonus_scale)
-            tasks = _new_tasks(found, settings, range(seed, seed + (seeds or 1)), simulator)
-            if out is not None:
-                tasks = _place(tasks, out, many)
         results = _run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
@@ -137,21 +138,20 @@ class Task(NamedTuple):
 
 
 def _new_tasks(
-    model: "LatentMDP", settings: tuple[Any, ...], seeds: range, simulator: str
+    model: "LatentMDP", asked: dict[str, Any], seeds: range, out: Path | None, many: bool
 ) -> list[Task]:
+    """One run per seed; with `out` each has its folder and a checkpoint from the start."""
     from latentmdp.learning.learn import checked, find_optimal
     from latentmdp.learning.session import Spec
 
-    specs = [checked(Spec(*settings, seed=s, simulator=simulator), model) for s in seeds]
-    optimal = find_optimal(model, specs[0])
-    return [Task(None, model, spec, *optimal) for spec in specs]
-
-
-def _place(tasks: list[Task], out: Path, many: bool) -> list[Task]:
-    """Give every run its folder, with a checkpoint from the start, and refuse full folders."""
-    if (out / "run.npz").exists() or any(out.glob("seed-*/run.npz")):
+    specs = [checked(Spec(seed=seed, **asked), model) for seed in seeds]
+    if out is not None and ((out / "run.npz").exists() or any(out.glob("seed-*/run.npz"))):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
-    places = [out / f"seed-{task.spec.seed}" if many and task.spec else out for task in tasks]
+    optimal = find_optimal(model, specs[0])
+    tasks = [Task(None, model, spec, *optimal) for spec in specs]
+    if out is None:
+        return tasks
+    places = [out / f"seed-{spec.seed}" if many else out for spec in specs]
     for task, place in zip(tasks, places, strict=True):
         task.begin().checkpoint(place)
     return [Task(place) for place in places]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
 """Work limit of planning the optimum to compare with: fixed, so that runs repeat."""
+OPTIMAL_MEMORY = 2**30
 OPTIMAL_GAP = 1e-4
 
 
@@ -89,7 +90,10 @@ def find_optimal(
             gap=OPTIMAL_GAP,
             time_limit=None,
             work_limit=OPTIMAL_WORK[spec.policy_class],
+            memory_limit=OPTIMAL_MEMORY,
         )
+        if optimal.status == "interrupted":
+            raise KeyboardInterrupt
     policy = getattr(optimal, "policy", None)
     if policy is not None:
         lower, upper = float(optimal.lower), float(optimal.upper)

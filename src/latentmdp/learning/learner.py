@@ -129,6 +129,10 @@ class Learner:
             self.update(np.unique(changed))  # l. 18
         return bool(changed)  # l. 20: else the policy stays
 
+    def cancel(self) -> None:
+        """Drop the episode under way; nothing of it is counted."""
+        self._path = self._cursor = None
+
     def update(self, changed: Array) -> None:
         """Ask the solver for the next policy; the rows `changed` have new snapshots."""
         self.updates += 1

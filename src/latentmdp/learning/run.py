@@ -192,7 +192,7 @@ class Run:
         from latentmdp.formats.strict_json import write_json
 
         place = self.checkpoint(folder)
-        self.table.to_csv(place / "table.csv", index=False, float_format="%.17g")
+        self.table.to_csv(place / "table.csv", index=False)
         write_json(place / "run.json", {**self.state["spec"], **self.summary()})
 
     def checkpoint(self, folder: str | Path) -> Path:

@@ -27,7 +27,7 @@ def save_state(path: PathLike, state: State) -> None:
     arrays: dict[str, np.ndarray] = {}
     text = json.dumps(_split(state, "", arrays), allow_nan=False)
     arrays[_JSON] = np.frombuffer(text.encode(), dtype=np.uint8)
-    write_npz(path, arrays, compress=False)
+    write_npz(path, arrays, level=1)
 
 
 def load_state(path: PathLike, kind: str) -> State:

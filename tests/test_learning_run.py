@@ -1,0 +1,166 @@
+"""`learn` and `Run`: exact regret, tables, files; resumed and repeated to the bit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import latentmdp as lm
+from latentmdp.learning.learn import learn
+from latentmdp.learning.run import Run, load_run
+from latentmdp.learning.session import Session, Spec
+
+MAZE = "maze:size=3,goals=2,horizon=6"
+COLUMNS = ["episode", "length", "value", "optimistic_value", "planner_gap", "updates", "regret"]
+
+
+def same(one: Run, two: Run) -> bool:
+    """The same bits in everything but the clock."""
+    counts = [run.state["learner"]["counts"] for run in (one, two)]
+    return (
+        one.table.equals(two.table)
+        and one.policy == two.policy
+        and all(np.array_equal(counts[0][k], counts[1][k]) for k in counts[0])
+        and one.state["simulation"] == two.state["simulation"]
+    )
+
+
+@pytest.mark.parametrize("simulator", ["counts", "episodes"])
+def test_table_is_exact(simulator: str) -> None:
+    model = lm.make(MAZE)
+    policies = []
+    run = learn(model, "random", 3000, seed=1, simulator=simulator, optimal=(0.9, 0.95))
+    run.replay(lambda phase: policies.append(phase.policy))
+    table = run.table
+    assert set(COLUMNS) <= set(table.columns)
+    assert table["length"].sum() == run.episodes == 3000
+    assert (table["episode"] == 1 + table["length"].cumsum().shift(fill_value=0)).all()
+    assert table["updates"].iloc[-1] == run.updates
+    assert len(policies) == len(table)
+    for value, policy in zip(table["value"], policies, strict=True):
+        assert value == pytest.approx(lm.evaluate(model, policy).value, abs=1e-13)
+    best = max(0.9, table["value"].max())
+    loss = table["length"] * (best - table["value"])
+    assert np.allclose(table["regret"], loss.cumsum(), rtol=1e-12)
+    assert run.regret == pytest.approx(loss.sum())
+    assert run.regret_bounds[1] == pytest.approx(run.regret + 3000 * (max(0.95, best) - best))
+    assert run.regret_at([0, 3000]) == pytest.approx([0.0, run.regret])
+    assert run.optimal == (0.9, 0.95)
+    assert run.final_value == pytest.approx(lm.evaluate(model, run.policy).value)
+
+
+def test_updates_respect_the_papers_bound() -> None:
+    model = lm.make(MAZE)
+    for episodes in (1, 10, 10**4, 10**10):
+        run = learn(model, "random", episodes, optimal=(1.0, 1.0))
+        bound = model.M * model.S * model.A * (np.log2(model.H * episodes) + 1)
+        assert 1 <= run.updates <= bound
+
+
+@pytest.mark.parametrize("simulator", ["counts", "episodes"])
+def test_resumed_anywhere_to_the_same_bits(simulator: str, tmp_path) -> None:
+    model = lm.make(MAZE)
+    whole = learn(model, "random", 2000, seed=4, simulator=simulator, optimal=(1.0, 1.0))
+    session = Session(model, Spec("random", 2000, seed=4, simulator=simulator))
+    phases = 0
+    while session.done < session.target:
+        session.next_phase()
+        phases += 1
+        if phases in (1, 2, 30, 77):
+            Run(model, session.state(), (1.0, 1.0), 0.0).checkpoint(tmp_path)
+            before = load_run(tmp_path)
+            assert not before.complete
+            session = before.session()
+    assert same(whole, Run(model, session.state(), (1.0, 1.0), 0.0))
+
+
+def test_saved_and_loaded(tmp_path) -> None:
+    run = learn(lm.make(MAZE), "random", 5000, seed=2, optimal=(0.9, 1.0))
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    assert same(run, again)
+    assert again.complete
+    assert again.model == run.model
+    assert (again.regret, again.optimal, again.updates) == (run.regret, run.optimal, run.updates)
+    table = pd.read_csv(tmp_path / "run" / "table.csv")
+    pd.testing.assert_frame_equal(table, run.table, check_exact=True)
+    with pytest.raises(lm.ModelError, match="must be a run's folder"):
+        load_run(tmp_path)
+    (tmp_path / "run" / "run.npz").write_bytes(b"not an archive")
+    with pytest.raises(lm.ModelError, match="run.npz"):
+        load_run(tmp_path / "run")
+
+
+def test_more_episodes_continue_the_run() -> None:
+    run = learn(lm.make(MAZE), "random", 1000, optimal=(1.0, 1.0))
+    longer = run.more(500)
+    assert run.episodes == 1000
+    assert longer.episodes == 1500
+    assert longer.table["length"].sum() == 1500
+    first = longer.table[: len(run.table)]
+    pd.testing.assert_frame_equal(first[COLUMNS[:6]], run.table[COLUMNS[:6]])
+    phases = []
+    longer.replay(lambda phase: phases.append((phase.episode, phase.length, phase.value)))
+    columns = (longer.table[name] for name in ("episode", "length", "value"))
+    assert phases == list(zip(*columns, strict=True))
+    with pytest.raises(lm.ModelError, match="episodes must be at least 1"):
+        run.more(0)
+
+
+def test_same_seed_same_bits_other_seed_other_run() -> None:
+    model = lm.make(MAZE)
+    runs = [learn(model, "random", 10**6, seed=seed, optimal=(1.0, 1.0)) for seed in (7, 7, 8)]
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2])
+
+
+def test_audit_keeps_every_phase() -> None:
+    model = lm.make(MAZE)
+    run = learn(model, "random", 500, optimal=(1.0, 1.0), audit=True)
+    assert run.phases is not None
+    assert len(run.phases) == len(run.table)
+    total = np.zeros(model.M * model.S * model.A)
+    for phase in run.phases:
+        assert np.array_equal(
+            phase.counts.N[phase.counts.n > 0] > 0, phase.counts.N[phase.counts.n > 0] > 0
+        )
+        node, context, visits = phase.visits
+        assert visits.sum() == phase.length * model.H
+        row = (context * model.S + phase.policy.state[node]) * model.A + phase.policy.action[node]
+        total += np.bincount(row, visits, len(total))
+        if phase.triggered:
+            nodes, rows, outcomes = phase.path
+            assert (phase.policy.step[nodes] == np.arange(model.H)).all()
+            assert (phase.policy.action[nodes] == rows % model.A).all()
+            assert (model.next[outcomes[:-1]] == phase.policy.state[nodes[1:]]).all()
+    assert np.array_equal(total, run.state["learner"]["counts"]["n"])
+
+
+def test_plot_returns_axes() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    run = learn(lm.make(MAZE), "random", 1000, optimal=(0.9, 1.0))
+    ax = run.plot()
+    assert ax.get_xlabel() == "episodes"
+    assert len(ax.lines) == 1
+    assert run.plot(ax) is ax
+    matplotlib.pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"episodes": 0}, "episodes must be a whole number from 1"),
+        ({"episodes": 2.5}, "episodes must be a whole number"),
+        ({"delta": 2.0}, "delta must lie strictly between"),
+        ({"algorithm": "sarsa"}, "algorithm must be one of"),
+        ({"simulator": "fast"}, "simulator must be one of counts, episodes"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"optimal": (2.0, 1.0)}, "lower <= upper"),
+        ({"optimal": "best"}, "optimal must be a Plan or"),
+    ],
+)
+def test_bad_values(change: dict, match: str) -> None:
+    arguments = {"algorithm": "random", "episodes": 10, "optimal": (1.0, 1.0)} | change
+    with pytest.raises(lm.ModelError, match=match):
+        learn(lm.make(MAZE), **arguments)
