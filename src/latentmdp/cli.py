@@ -14,6 +14,7 @@ from latentmdp._version import __version__
 from latentmdp.commands.convert import convert_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
+from latentmdp.commands.learn import learn_command
 from latentmdp.commands.show import show_command
 from latentmdp.errors import ModelError
 
@@ -34,6 +35,7 @@ app.command("show")(show_command)
 app.command("domains")(domains_command)
 app.command("convert")(convert_command)
 app.command("evaluate")(evaluate_command)
+app.command("learn")(learn_command)
 
 
 def _print_version(asked: bool) -> None:

@@ -38,7 +38,7 @@ def convert_command(
     discount: Discount = None,
     json: AsJson = False,
 ) -> None:
-    """Convert a model to another format, or write a domain's model to a file."""
+    """Write a model to a file, in the format of its ending."""
     from latentmdp.formats import not_held, save
 
     model = read_model(source, hidden_rewards, horizon, discount)

@@ -30,7 +30,7 @@ def domains_command(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the built-in domains, or the keys of one: name, default, range and meaning."""
+    """List the built-in domains, or one with its keys in full."""
     from latentmdp.domains import DOMAINS
 
     if name is not None and name not in DOMAINS:

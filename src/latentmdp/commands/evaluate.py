@@ -31,7 +31,7 @@ def evaluate_command(
     discount: Discount = None,
     json: AsJson = False,
 ) -> None:
-    """Evaluate a policy in a model: value, variance, and the value in each context."""
+    """Value and variance of a policy in a model, exactly."""
     from latentmdp.evaluation import evaluate, return_distribution
     from latentmdp.formats import load_policy
 

@@ -31,7 +31,7 @@ def show_command(
     discount: Discount = None,
     json: AsJson = False,
 ) -> None:
-    """Show sizes, total rewards, and where the contexts differ."""
+    """Sizes, totals, where the contexts differ, a picture."""
     found = read_model(model, hidden_rewards, horizon, discount)
     description = found.describe()
     if out is not None:
