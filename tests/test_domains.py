@@ -460,10 +460,21 @@ def test_hard_value_and_variance_of_the_markov_class(contexts, states, actions, 
     assert max(q - m * m for m, q in found) == pytest.approx(hard.max_variance("markov"))
 
 
-def test_hard_markov_optimum_over_all_tables():
+def test_hard_markov_class_over_all_tables():
     hard = hard_instance(2, 6, 2, secrets=[(0, 0), (0, 1)])
+    d = brute.Dense(hard.model())
+    # where a policy can be: either encoding state twice, the root (a leaf here), then g or t
+    places = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (3, hard.good), (3, hard.terminal)]
+    found = set()
+    for actions in itertools.product(range(2), repeat=len(places)):
+        table = np.zeros((4, 6), dtype=int)
+        for place, a in zip(places, actions, strict=True):
+            table[place] = a
+        found.add(markov_moments(d, table.tolist()))
+    assert max(mean for mean, _ in found) == pytest.approx(hard.optimal_value("markov"))
     assert hard.optimal_value("markov") == pytest.approx(0.5 + 0.1 / 2)
-    assert brute.best_markov_value(hard.model()) == pytest.approx(0.5 + 0.1 / 2)
+    assert max(q - m * m for m, q in found) == pytest.approx(hard.max_variance("markov"))
+    assert hard.max_variance("markov") == pytest.approx(0.25 - 0.05**2)
 
 
 def leading_tables(hard):

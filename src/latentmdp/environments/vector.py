@@ -136,8 +136,9 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
                 final[over] = self._state[over]
                 told["symbol"] = np.where(over, infos["symbol"], 0)
                 told["_symbol"] = over.copy()
-                infos["symbol"] = np.where(over, 0, infos["symbol"])
-                infos["_symbol"] = infos["_symbol"] & ~over
+                going_on = infos["_symbol"] & ~over
+                infos = {"symbol": infos["symbol"] * going_on, "_symbol": going_on}
+                infos = infos if going_on.any() else {}
                 infos |= {"final_obs": final, "_final_obs": over.copy()}
                 infos |= {"final_info": told, "_final_info": over.copy()}
                 self._start(np.flatnonzero(over), None)
