@@ -30,6 +30,12 @@ _HOME = {
     "make": "domains",
     "Plan": "planning",
     "plan": "planning",
+    "Learner": "learning.learner",
+    "Run": "learning.run",
+    "learn": "learning.learn",
+    "learn_env": "learning.environment",
+    "load_run": "learning.run",
+    "max_variance": "theory.variance",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -43,9 +49,14 @@ if TYPE_CHECKING:
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.formats import load, load_policy, save, save_policy
+    from latentmdp.learning.environment import learn_env
+    from latentmdp.learning.learn import learn
+    from latentmdp.learning.learner import Learner
+    from latentmdp.learning.run import Run, load_run
     from latentmdp.model import LatentMDP, Layout
     from latentmdp.planning import Plan, plan
     from latentmdp.policy import Cursor, PolicyGraph
+    from latentmdp.theory.variance import max_variance
 
 
 def __getattr__(name: str) -> Any:
