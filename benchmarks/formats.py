@@ -14,7 +14,9 @@ import numpy as np
 import latentmdp as lm
 
 
-def sparse_model(rows: int, outcomes: int = 5, contexts: int = 10, actions: int = 4) -> lm.LatentMDP:
+def sparse_model(
+    rows: int, outcomes: int = 5, contexts: int = 10, actions: int = 4
+) -> lm.LatentMDP:
     """A random model with about `rows` rows."""
     rng = np.random.default_rng(0)
     S = rows // (contexts * actions)
