@@ -171,7 +171,7 @@ def test_another_seed_is_another_model(name):
         ("garnet:branching=21", "garnet: branching must be at most states = 20; it is 21"),
         ("garnet:shared_support=2", "garnet: shared_support must be 0 or 1; it is '2'"),
         ("garnet:states=1e6,actions=1e4", "must be at most 50,000,000; these keys give"),
-        ("bandit:horizon=1", "bandit: horizon must be between 2 and 1000000; it is 1"),
+        ("bandit:horizon=1", "bandit: horizon must be between 2 and 1e6; it is 1"),
         (
             "hard:contexts=7,states=6",
             "hard: contexts must be at most floor(states/2)! = 6; it is 7",

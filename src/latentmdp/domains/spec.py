@@ -21,7 +21,7 @@ MAX_OUTCOMES = 50_000_000
 """Largest number of outcomes (next states summed over all rows) that a domain will build."""
 
 MAX_HORIZON = 1_000_000
-MAX_SEED = 2**63 - 1
+MAX_SEED = 10**18
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
@@ -191,7 +191,9 @@ def _text(number: float) -> str:
     if isinstance(number, bool):
         return str(int(number))
     if isinstance(number, int) or float(number).is_integer():
-        return str(int(number))
+        digits = str(int(number))
+        long_round = len(digits) > 5 and digits.rstrip("0") == "1"
+        return f"1e{len(digits) - 1}" if long_round else digits
     return f"{number:g}"
 
 
