@@ -8,6 +8,7 @@ policy is a graph without successors: one default node per `(step, state)`.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,20 +118,10 @@ class PolicyGraph:
         if actions.ndim != 2 or 0 in actions.shape:
             raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
         _check_range("table", actions, None)
-        H, S = actions.shape
-        empty = np.zeros(0, dtype=np.int64)
-        ids = np.arange(H * S).reshape(H, S)
-        return cls(
-            np.repeat(np.arange(H), S),
-            np.tile(np.arange(S), H),
-            actions.reshape(-1),
-            np.zeros(H * S + 1, dtype=np.int64),
-            empty,
-            empty.copy(),
-            empty.copy(),
-            ids[0].copy(),
-            ids,
-        )._freeze()
+        actions = actions.reshape(-1)
+        actions.flags.writeable = False
+        step, state, *others = _markov_skeleton(*np.shape(table))
+        return cls(step, state, actions, *others)
 
     @classmethod
     def from_belief(
@@ -379,6 +370,19 @@ class Cursor:
                 return self.action
         self.node = int(policy.default[self.step + 1, next])
         return self.action
+
+
+@lru_cache(maxsize=16)
+def _markov_skeleton(H: int, S: int) -> tuple[Ints, ...]:
+    """All of a Markov policy's frozen arrays but its actions; learners make many policies."""
+    ids, empty = np.arange(H * S).reshape(H, S), np.zeros(0, dtype=np.int64)
+    parts = (
+        np.repeat(np.arange(H), S), np.tile(np.arange(S), H), np.zeros(H * S + 1, dtype=np.int64),
+        empty, empty, empty, ids[0].copy(), ids,
+    )  # fmt: skip
+    for part in parts:
+        part.flags.writeable = False
+    return parts
 
 
 def _indices(name: str, value: ArrayLike) -> Ints:
