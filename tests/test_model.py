@@ -124,6 +124,8 @@ REFUSALS = {
     "nu shape": (dict(nu=NU1[:1]), r"nu must have the shape \(2, 2\)"),
     "nu sums": (dict(nu=NU1 * 2), r"nu\[m=0\] must sum to 1; it sums to 2"),
     "horizon 0": (dict(horizon=0), "horizon must be a whole number of at least 1; it is 0"),
+    "horizon huge": (dict(horizon=10**12), "horizon must be at most 1000000"),
+    "totals overflow": (dict(R=R1 * 1e308 * 4, max_return=None), "must stay below the largest float"),
     "horizon 2.5": (dict(horizon=2.5), "horizon must be a whole number"),
     "horizon text": (dict(horizon="3"), "horizon must be a whole number"),
     "discount 0": (dict(discount=0.0), "discount must be above 0 and at most 1; it is 0"),

@@ -174,13 +174,14 @@ def extreme_totals(
     target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
     starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
     value = np.zeros(M * S)
-    for _ in range(horizon):
-        total = sign * rows.reward
-        total += discount * value[target]
-        new = np.maximum.reduceat(total, starts)
-        if np.array_equal(new, value):
-            break
-        value = new
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(horizon):
+            total = sign * rows.reward
+            total += discount * value[target]
+            new = np.maximum.reduceat(total, starts)
+            if np.array_equal(new, value):
+                break
+            value = new
     return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
 
 

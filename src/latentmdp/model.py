@@ -184,17 +184,24 @@ class LatentMDP:
         canonical.distributions("w", w)
         canonical.distributions("nu", nu)
         horizon = _whole("horizon", horizon, 1)
+        if horizon > MAX_HORIZON:
+            raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
         if not isinstance(observe_rewards, (bool, np.bool_)):
             raise ModelError(f"observe_rewards must be True or False; it is {observe_rewards!r}")
         discount = float(discount)
         if not 0.0 < discount <= 1.0:
             raise ModelError(f"discount must be above 0 and at most 1; it is {discount}")
-        low = canonical.extreme_totals(sizes, rows, nu, horizon, discount, -1)
-        high = canonical.extreme_totals(sizes, rows, nu, horizon, discount, 1)
         if max_return is None:
+            low, high = (
+                canonical.extreme_totals(sizes, rows, nu, horizon, discount, sign)
+                for sign in (-1, 1)
+            )
             limits = float(low.min()), float(high.max())
         else:
             max_return = float(max_return)
+            high = np.full(M, horizon * rows.reward.max())  # often this bound is enough
+            if not high[0] <= max_return:
+                high = canonical.extreme_totals(sizes, rows, nu, horizon, discount, 1)
             _check_rewards(sizes, rows, high, horizon, max_return)
             limits = 0.0, max_return
         model = cls(
@@ -364,6 +371,8 @@ class LatentMDP:
             f"rewards {rewards}, discount={self.discount:g})"
         )
 
+
+MAX_HORIZON = 10**6
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
