@@ -125,6 +125,7 @@ REFUSALS = {
     "nu sums": (dict(nu=NU1 * 2), r"nu\[m=0\] must sum to 1; it sums to 2"),
     "horizon 0": (dict(horizon=0), "horizon must be a whole number of at least 1; it is 0"),
     "horizon huge": (dict(horizon=10**12), "horizon must be at most 1000000"),
+    "max_return NaN": (dict(max_return=np.nan), "max_return must be finite and at least 0"),
     "totals overflow": (dict(R=R1 * 1e308 * 4, max_return=None), "must stay below the largest float"),
     "horizon 2.5": (dict(horizon=2.5), "horizon must be a whole number"),
     "horizon text": (dict(horizon="3"), "horizon must be a whole number"),

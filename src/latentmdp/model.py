@@ -197,8 +197,12 @@ class LatentMDP:
                 for sign in (-1, 1)
             )
             limits = float(low.min()), float(high.max())
+            if not np.isfinite(limits).all():
+                raise ModelError("the total reward of an episode must stay below the largest float")
         else:
             max_return = float(max_return)
+            if not 0.0 <= max_return < np.inf:
+                raise ModelError(f"max_return must be finite and at least 0; it is {max_return}")
             high = np.full(M, horizon * rows.reward.max())  # often this bound is enough
             if not high[0] <= max_return:
                 high = canonical.extreme_totals(sizes, rows, nu, horizon, discount, 1)
