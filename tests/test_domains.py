@@ -145,6 +145,12 @@ def test_another_seed_is_another_model(name):
     assert lm.make(f"{name}:seed=1") != lm.make(f"{name}:seed=2")
 
 
+def test_another_seed_has_other_secrets():
+    drawn = [hard_instance(20, 40, 3, seed=seed).secrets for seed in (1, 2)]
+    assert drawn[0] != drawn[1]
+    assert len(set(drawn[0])) > 5
+
+
 # ---------------------------------------------------------------- spec strings
 
 
