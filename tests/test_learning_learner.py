@@ -117,7 +117,7 @@ def test_counts_snapshots_and_updates_against_a_plain_twin() -> None:
 
 @pytest.mark.parametrize("algorithm", ["random"])
 def test_equals_the_compiled_loop_to_the_bit(algorithm: str) -> None:
-    """The same episodes through `begin, step, end` and through kernels: same counts, same policies."""
+    """The same episodes through `begin, step, end` and through kernels: same counts and policies."""
     model = lm.make(MODEL)
     how = {"episodes": 1000, "seed": 3}
     ours = Learner(model, algorithm, counts=Counts.for_model(model), **how)
@@ -234,7 +234,7 @@ def test_noisy_rewards_are_refused_when_estimated() -> None:
     learner.begin(0)
     learner.step(0.3, 0)
     learner.step(0.3, 0)
-    with pytest.raises(lm.ModelError, match="must be deterministic; it was 0.2 and is 0.3"):
+    with pytest.raises(lm.ModelError, match=r"must be deterministic; it was 0.2 and is 0.3"):
         learner.end(0)
     learner.cancel()
     learner.begin(0)

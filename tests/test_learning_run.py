@@ -86,7 +86,7 @@ def test_saved_and_loaded(tmp_path) -> None:
     with pytest.raises(lm.ModelError, match="must be a run's folder"):
         load_run(tmp_path)
     (tmp_path / "run" / "run.npz").write_bytes(b"not an archive")
-    with pytest.raises(lm.ModelError, match="run.npz"):
+    with pytest.raises(lm.ModelError, match=r"run\.npz"):
         load_run(tmp_path / "run")
 
 

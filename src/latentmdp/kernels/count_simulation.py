@@ -34,24 +34,25 @@ class Block(NamedTuple):
 @kernel
 def draw_block(bitgen, scratch, episodes, model, chain, arrivals, flow):
     """Draw the counts of `episodes` episodes. Cost: cells, and edges of cells with arrivals."""
-    cells, first = chain.size[0], chain.first
+    cells, row, first, succ = chain.size[0], chain.row, chain.first, chain.succ
+    indptr, conditional, start = model.indptr, model.conditional, model.start_conditional
     for c in range(cells):
         arrivals[c] = 0
     left = episodes
-    for q in range(len(model.start_state)):
-        arrivals[q] = binomial(bitgen, left, model.start_conditional[q], scratch)
+    for q in range(len(start)):
+        arrivals[q] = binomial(bitgen, left, start[q], scratch)
         left -= arrivals[q]
     for c in range(cells):
         left = arrivals[c]
-        offset = model.indptr[chain.row[c]] - first[c]
+        offset = indptr[row[c]] - first[c]
         for k in range(first[c], first[c + 1]):
             x = left
             if x > 0 and k + 1 < first[c + 1]:  # the last outcome gets the remainder
-                x = binomial(bitgen, left, model.conditional[k + offset], scratch)
+                x = binomial(bitgen, left, conditional[k + offset], scratch)
             flow[k] = x
             left -= x
-            if x > 0 and chain.succ[k] != END:
-                arrivals[chain.succ[k]] += x
+            if x > 0 and succ[k] != END:
+                arrivals[succ[k]] += x
 
 
 @kernel

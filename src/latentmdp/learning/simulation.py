@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 SIMULATORS = ("counts", "episodes")
 MARGIN = 2.0  # standard deviations by which a block stays short of the expected trigger
-PATIENCE = 1.0  # walk step by step as long as it costs about as much as one block
+PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
 
 
 class Simulator:
