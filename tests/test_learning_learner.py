@@ -117,7 +117,7 @@ def test_counts_snapshots_and_updates_against_a_plain_twin() -> None:
 
 @pytest.mark.parametrize("algorithm", ["random"])
 def test_equals_the_compiled_loop_to_the_bit(algorithm: str) -> None:
-    """The same episodes through `begin, step, end` and through kernels: same counts and policies."""
+    """The same episodes through `begin, step, end` and through kernels: the same bits."""
     model = lm.make(MODEL)
     how = {"episodes": 1000, "seed": 3}
     ours = Learner(model, algorithm, counts=Counts.for_model(model), **how)
