@@ -15,6 +15,7 @@ from latentmdp.commands.convert import convert_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
 from latentmdp.commands.learn import learn_command
+from latentmdp.commands.plan import plan_command
 from latentmdp.commands.show import show_command
 from latentmdp.errors import ModelError
 
@@ -35,6 +36,7 @@ app.command("show")(show_command)
 app.command("domains")(domains_command)
 app.command("convert")(convert_command)
 app.command("evaluate")(evaluate_command)
+app.command("plan")(plan_command)
 app.command("learn")(learn_command)
 
 

@@ -16,19 +16,19 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def locate(b, size, K, N, choose, vertex, weight, x, whole, order):
-    """The cell of the unnormalised belief `b[:size]`: fills `vertex, weight`; `(count, mass)`.
+def locate(b, first, size, K, N, choose, vertex, weight, x, whole, order):
+    """The cell of the unnormalised belief `b[first:first + size]`, into `vertex, weight`.
 
-    `x, whole, order (K,)` are scratch.
+    Returns the number of vertices and the belief's mass. `x, whole, order (K,)` are scratch.
     """
     mass = 0.0
     for k in range(size):
-        mass += b[k]
+        mass += b[first + k]
     if mass <= 0.0:
         return 0, 0.0
     tail, rank, count = 0.0, 0, 0
     for k in range(size - 1, 0, -1):
-        tail += b[k]
+        tail += b[first + k]
         x[k] = min(N * (tail / mass), float(N))
     for k in range(1, size):
         whole[k] = math.floor(x[k])
@@ -101,7 +101,7 @@ def vertex_rows(
                 for i in range(n):
                     y = touched[i]
                     count, total = locate(
-                        arriving[y], contexts.size, K, N, choose, vertex, weight, x, whole, order
+                        arriving[y], 0, contexts.size, K, N, choose, vertex, weight, x, whole, order
                     )
                     if fill:
                         for j in range(count):
@@ -138,7 +138,7 @@ def bound_at(b, group_ptr, K, N, choose, table, t, s, vertex, weight, x, whole, 
     for g in range(group_ptr.size - 1):
         first = group_ptr[g]
         size = group_ptr[g + 1] - first
-        count, mass = locate(b[first:], size, K, N, choose, vertex, weight, x, whole, order)
+        count, mass = locate(b, first, size, K, N, choose, vertex, weight, x, whole, order)
         if count > 0:
             y = 0.0
             for j in range(count):

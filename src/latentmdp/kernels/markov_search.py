@@ -27,11 +27,12 @@ class Stack(NamedTuple):
     later: Any  # (H + 1, S) U of mass
     state: Any  # (H, S) the reachable states of a step, heaviest first
     count: Any  # (H,) their number
-    open: Any  # (H, S + 1) sum of U over the undecided
+    undecided: Any  # (H, S + 1) sum of U over the states from each position on
     earned: Any  # (H + 1, S + 1) reward before each decision
     choice: Any  # (H, S, B) actions, best bound first
     bound: Any  # (H, S, B)
-    tried: Any  # (H, S)
+    tried: Any  # (H, S) how many of them were tried
+    width: Any  # (H, S) how many there are
     log_ptr: Any  # (H, S + 1) into the log below: what a decision overwrote in mass[t + 1]
     log_state: Any  # (L,)
     log_later: Any  # (L,)
@@ -72,169 +73,172 @@ class Tree(NamedTuple):
 
 
 @kernel
-def upper_of(tree, x, t, s, b):
-    """`U_t(s, b)`; 0 after the last step."""
-    if t >= tree.table.shape[1]:
-        return 0.0
-    return bound_at(
-        b, tree.group_ptr, tree.K, tree.N, tree.choose, tree.table, t, s,
-        x.vertex, x.weight, x.x, x.whole, x.order,
-    )  # fmt: skip
+def list_states(mass, later, state, key):
+    """The states that `mass (S, M)` reaches, heaviest first, into `state`; their number.
 
-
-@kernel
-def enter(tree, k, x, t):
-    """Begin step `t`: list its states by falling mass, bound each."""
-    S, M = k.mass.shape[1], k.mass.shape[2]
+    `key (S + 1,)` ends as the sums of `later (S,)` over the states from each position on.
+    """
+    S, M = mass.shape
     n = 0
     for s in range(S):
         total = 0.0
         for j in range(M):
-            total += k.mass[t, s, j]
-            k.mass[t + 1, s, j] = 0.0
-        k.later[t + 1, s] = 0.0
+            total += mass[s, j]
         if total > 0.0:
             i = n
-            while i > 0 and k.open[t, i - 1] < total:
-                k.open[t, i] = k.open[t, i - 1]
-                k.state[t, i] = k.state[t, i - 1]
+            while i > 0 and key[i - 1] < total:
+                key[i] = key[i - 1]
+                state[i] = state[i - 1]
                 i -= 1
-            k.open[t, i] = total  # borrowed as sort key
-            k.state[t, i] = s
+            key[i] = total
+            state[i] = s
             n += 1
-    k.count[t] = n
-    k.open[t, n] = 0.0
+    key[n] = 0.0
     for i in range(n - 1, -1, -1):
-        k.open[t, i] = k.open[t, i + 1] + k.later[t, k.state[t, i]]
-    k.log_ptr[t, 0] = 0 if t == 0 else k.log_ptr[t - 1, k.count[t - 1]]
+        key[i] = key[i + 1] + later[state[i]]
+    return n
 
 
 @kernel
-def send(tree, k, x, t, s, a):
-    """What state `s` sends on with action `a`: adds to `arriving`; `(touched, reward)`."""
-    S, M = k.mass.shape[1], k.mass.shape[2]
+def send(
+    mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, a,
+    arriving, touched, marked,
+):  # fmt: skip
+    """What state `s` of step `t` sends on with action `a`, on top of what is there already.
+
+    Fills `arriving (S, M)` for the states in `touched`; returns `(their number, reward)`.
+    """
+    S, M = mass.shape[1], mass.shape[2]
     n, reward = 0, 0.0
     for j in range(M):
-        p = k.mass[t, s, j]
+        p = mass[t, s, j]
         if p > 0.0:
-            row = (tree.context[j] * S + s) * tree.A + a
-            reward += p * tree.row_reward[row]
-            for i in range(tree.indptr[row], tree.indptr[row + 1]):
-                y = tree.next[i]
-                if not x.marked[y]:
-                    x.marked[y] = True
-                    x.touched[n] = y
+            row = (context[j] * S + s) * A + a
+            reward += p * row_reward[row]
+            for i in range(indptr[row], indptr[row + 1]):
+                y = nxt[i]
+                if not marked[y]:
+                    marked[y] = True
+                    touched[n] = y
                     n += 1
                     for h in range(M):
-                        x.arriving[y, h] = k.mass[t + 1, y, h]
-                x.arriving[y, j] += p * tree.prob[i] * tree.discount
+                        arriving[y, h] = mass[t + 1, y, h]
+                arriving[y, j] += p * prob[i] * discount
     for i in range(n):
-        x.marked[x.touched[i]] = False
+        marked[touched[i]] = False
     return n, reward
 
 
 @kernel
-def rank_choices(tree, k, x, t, i, base):
-    """Bound every action of the `i`-th state of step `t`; best first. `base`: U of mass[t + 1]."""
-    s = k.state[t, i]
-    first, last = tree.choice_ptr[s], tree.choice_ptr[s + 1]
-    final = t == k.count.size - 1
-    for c in range(first, last):
-        n, reward = send(tree, k, x, t, s, tree.choice[c])
-        total = k.earned[t, i] + k.open[t, i + 1] + base + reward
-        if not final:
-            for e in range(n):
-                y = x.touched[e]
-                total += upper_of(tree, x, t + 1, y, x.arriving[y]) - k.later[t + 1, y]
-        q = c - first
-        while q > 0 and k.bound[t, i, q - 1] < total:
-            k.bound[t, i, q] = k.bound[t, i, q - 1]
-            k.choice[t, i, q] = k.choice[t, i, q - 1]
-            q -= 1
-        k.bound[t, i, q] = total
-        k.choice[t, i, q] = tree.choice[c]
-    # In the last step the best action is exact: no other need be tried.
-    k.tried[t, i] = 0
-    return 1 if final else last - first
-
-
-@kernel
-def take(tree, k, x, t, i, a):
-    """Decide action `a` for the `i`-th state of step `t`; remember what it overwrites."""
-    s = k.state[t, i]
-    n, reward = send(tree, k, x, t, s, a)
-    k.policy[t, s] = a
-    k.earned[t, i + 1] = k.earned[t, i] + reward
-    at = k.log_ptr[t, i]
-    for e in range(n):
-        y = x.touched[e]
-        k.log_state[at] = y
-        k.log_later[at] = k.later[t + 1, y]
-        for j in range(k.mass.shape[2]):
-            k.log_mass[at, j] = k.mass[t + 1, y, j]
-            k.mass[t + 1, y, j] = x.arriving[y, j]
-        k.later[t + 1, y] = upper_of(tree, x, t + 1, y, x.arriving[y])
-        at += 1
-    k.log_ptr[t, i + 1] = at
-
-
-@kernel
-def untake(k, t, i):
-    """Undo `take` of the `i`-th state of step `t`."""
-    for e in range(k.log_ptr[t, i], k.log_ptr[t, i + 1]):
-        y = k.log_state[e]
-        k.later[t + 1, y] = k.log_later[e]
-        for j in range(k.mass.shape[2]):
-            k.mass[t + 1, y, j] = k.log_mass[e, j]
-
-
-@kernel
-def search(tree, k, x, width, threshold, slack, best_policy, max_nodes):
+def search(tree, k, x, threshold, slack, best_policy, max_nodes):
     """Go on with the search for policies worth more than `threshold + slack`.
 
     Returns `(finished, nodes, threshold)`; the threshold rises to the value of the best policy
     found, which is then in `best_policy`. When finished, no policy is worth more than the
-    threshold plus slack. `width (H, S)` is scratch that lives with the stack.
+    threshold plus slack. (One long function: calls that pass many arrays double its time.)
     """
-    H, S = width.shape
+    H, S, M = k.policy.shape[0], k.policy.shape[1], k.mass.shape[2]
+    mass, later, state, count, undecided = k.mass, k.later, k.state, k.count, k.undecided
+    earned, choice, bound, tried, width = k.earned, k.choice, k.bound, k.tried, k.width
+    log_ptr, log_state, log_later, log_mass = k.log_ptr, k.log_state, k.log_later, k.log_mass
+    policy, arriving, touched, marked = k.policy, x.arriving, x.touched, x.marked
+    context, group_ptr, choose, table = tree.context, tree.group_ptr, tree.choose, tree.table
+    row_reward, indptr, nxt, prob = tree.row_reward, tree.indptr, tree.next, tree.prob
+    K, N, discount, A = tree.K, tree.N, tree.discount, tree.A
     nodes = 0
     t, i, new = k.place[0], k.place[1], k.place[2]
     while nodes < max_nodes:
         if new == 1:
+            nodes, new = nodes + 1, 0
             if i == 0:
-                enter(tree, k, x, t)
-            base = 0.0
+                count[t] = list_states(mass[t], later[t], state[t], undecided[t])
+                log_ptr[t, 0] = 0 if t == 0 else log_ptr[t - 1, count[t - 1]]
+                for y in range(S):
+                    later[t + 1, y] = 0.0
+                    for j in range(M):
+                        mass[t + 1, y, j] = 0.0
+            # Bound every action of this state, best first.
+            s = state[t, i]
+            base = earned[t, i] + undecided[t, i + 1]
+            for y in range(S):
+                base += later[t + 1, y]
+            tried[t, i], width[t, i] = 0, 0
+            for c in range(tree.choice_ptr[s], tree.choice_ptr[s + 1]):
+                n, reward = send(
+                    mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, tree.choice[c],
+                    arriving, touched, marked,
+                )  # fmt: skip
+                total = base + reward
+                if t < H - 1:
+                    for e in range(n):
+                        y = touched[e]
+                        total -= later[t + 1, y]
+                        total += bound_at(
+                            arriving[y], group_ptr, K, N, choose, table, t + 1, y,
+                            x.vertex, x.weight, x.x, x.whole, x.order,
+                        )  # fmt: skip
+                q = width[t, i]
+                while q > 0 and bound[t, i, q - 1] < total:
+                    bound[t, i, q] = bound[t, i, q - 1]
+                    choice[t, i, q] = choice[t, i, q - 1]
+                    q -= 1
+                bound[t, i, q] = total
+                choice[t, i, q] = tree.choice[c]
+                width[t, i] += 1
+            if t == H - 1:
+                width[t, i] = 1  # in the last step the best action is exact
+        q = tried[t, i]
+        if q < width[t, i] and bound[t, i, q] > threshold + slack:
+            # Decide; remember what that overwrites.
+            tried[t, i] += 1
+            s, a = state[t, i], choice[t, i, q]
+            n, reward = send(
+                mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, a,
+                arriving, touched, marked,
+            )  # fmt: skip
+            policy[t, s] = a
+            earned[t, i + 1] = earned[t, i] + reward
+            at = log_ptr[t, i]
             if t < H - 1:
-                for s in range(S):
-                    base += k.later[t + 1, s]
-            width[t, i] = rank_choices(tree, k, x, t, i, base)
-            nodes += 1
-            new = 0
-        q = k.tried[t, i]
-        if q < width[t, i] and k.bound[t, i, q] > threshold + slack:
-            k.tried[t, i] += 1
-            take(tree, k, x, t, i, k.choice[t, i, q])
-            if i + 1 < k.count[t]:
+                for e in range(n):
+                    y = touched[e]
+                    log_state[at] = y
+                    log_later[at] = later[t + 1, y]
+                    for j in range(M):
+                        log_mass[at, j] = mass[t + 1, y, j]
+                        mass[t + 1, y, j] = arriving[y, j]
+                    later[t + 1, y] = bound_at(
+                        arriving[y], group_ptr, K, N, choose, table, t + 1, y,
+                        x.vertex, x.weight, x.x, x.whole, x.order,
+                    )  # fmt: skip
+                    at += 1
+            log_ptr[t, i + 1] = at
+            if i + 1 < count[t]:
                 i, new = i + 1, 1
-            elif t < H - 1:
-                k.earned[t + 1, 0] = k.earned[t, i + 1]
+                continue
+            if t < H - 1:
+                earned[t + 1, 0] = earned[t, i + 1]
                 t, i, new = t + 1, 0, 1
-            else:
-                if k.earned[t, i + 1] > threshold:
-                    threshold = k.earned[t, i + 1]
-                    for h in range(H):
-                        for s in range(S):
-                            best_policy[h, s] = k.policy[h, s]
-                untake(k, t, i)
+                continue
+            if earned[t, i + 1] > threshold:
+                threshold = earned[t, i + 1]
+                for h in range(H):
+                    for y in range(S):
+                        best_policy[h, y] = policy[h, y]
         else:
             if i > 0:
                 i -= 1
             elif t > 0:
                 t -= 1
-                i = k.count[t] - 1
+                i = count[t] - 1
             else:
                 k.place[0], k.place[1], k.place[2] = t, i, new
                 return True, nodes, threshold
-            untake(k, t, i)
+        # Undo the decision at (t, i).
+        for e in range(log_ptr[t, i], log_ptr[t, i + 1]):
+            y = log_state[e]
+            later[t + 1, y] = log_later[e]
+            for j in range(M):
+                mass[t + 1, y, j] = log_mass[e, j]
     k.place[0], k.place[1], k.place[2] = t, i, new
     return False, nodes, threshold

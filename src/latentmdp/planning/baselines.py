@@ -51,6 +51,11 @@ def knowing_the_context(model: LatentMDP) -> float:
     return float((model.w[:, None] * model.nu * values[0]).sum())
 
 
+def policy(name: str, model: LatentMDP) -> PolicyGraph:
+    """The baseline `name`, a key of `TABLES`."""
+    return PolicyGraph.from_table(TABLES[name](model))
+
+
 def table(name: str, model: LatentMDP) -> Ints:
     """`(H, S)` actions of the baseline `name`, a key of `TABLES`."""
     return TABLES[name](model)

@@ -42,6 +42,16 @@ class Budget:
             return "time"
         return ""
 
+    @property
+    def used(self) -> float:
+        """The share of the time or work limit that is used up, whichever is more."""
+        shares = [0.0]
+        if self.time_limit is not None:
+            shares.append(self.seconds / self.time_limit)
+        if self.work_limit is not None:
+            shares.append(self.work / self.work_limit)
+        return max(shares)
+
     def affords(self, work: float, rate: float) -> bool:
         """Whether that much work fits, at `rate` units per second."""
         if self.work_limit is not None and self.work + work > self.work_limit:

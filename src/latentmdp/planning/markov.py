@@ -130,9 +130,10 @@ class _Planner:
                 self.kick(KICKS)
             else:
                 bound = self.refine_grids()
-                self.kick(KICKS)
+                self.kick(KICKS, share=0.3)
                 if bound is not None:
                     self.branch(bound)
+                self.kick(KICKS)
             status = self.shortage or "stalled"
         except _Stop as stop:
             status = str(stop)
@@ -205,14 +206,16 @@ class _Planner:
         self.spend(done * self.view.backups)
         return start is None and self.raise_lower(value, table)
 
-    def kick(self, patience: int) -> None:
+    def kick(self, patience: int, share: float = 1.0) -> None:
         """Perturb the best policy and climb again, until `patience` kicks in a row gained nothing.
 
-        Alternately: two sweeps with the contexts' weights blurred; random actions in 40% of places.
+        Spends at most that share of the budget (more than a millionth is a gain). The kicks are,
+        alternately, two sweeps with the contexts' weights blurred, and random actions in 40% of
+        the places.
         """
         since = 0
-        while since < patience:
-            table = self.table.copy()
+        while since < patience and self.budget.used < share:
+            before, table = self.lower, self.table.copy()
             if since % 2 == 0:
                 blur = np.exp(1.5 * self.random.standard_normal((self.view.M, 1)))
                 self.climb(table, self.view.start * blur, 2)
@@ -221,7 +224,8 @@ class _Planner:
                 width = np.diff(self.view.choice_ptr)
                 pick = self.random.integers(0, width, table.shape)
                 table[hit] = self.view.choice[self.view.choice_ptr[:-1] + pick][hit]
-            since = 0 if self.climb(table) else since + 1
+            self.climb(table)
+            since = 0 if self.lower - before > 1e-6 * self.scale else since + 1
 
     # ------------------------------------------------------------------ from above
 

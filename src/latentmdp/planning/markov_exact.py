@@ -22,7 +22,8 @@ class GridBound(NamedTuple):
     N: int
     choose: Ints  # binomial coefficients
     table: Floats  # (G, H, S, V)
-    root: float  # the bound on the whole problem
+    first: Floats  # (S,) at the first step, by state
+    root: float  # their sum: the bound on the whole problem
 
     def spend(self, view: MarkovView) -> int:
         """Row backups it took to build."""
@@ -118,11 +119,13 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
             ptr, index, mass, reward, view.choice_ptr, view.discount, table[g]
         )
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
-    root = sum(
-        markov_grid.bound_at(start[s], group_ptr, K, N, choose, table, 0, s, *_cell_scratch(K))
-        for s in np.flatnonzero(start.any(axis=1))
+    first = np.array(
+        [
+            markov_grid.bound_at(start[s], group_ptr, K, N, choose, table, 0, s, *_cell_scratch(K))
+            for s in range(S)
+        ]
     )
-    return GridBound(order, group_ptr, K, N, choose, table, float(root))
+    return GridBound(order, group_ptr, K, N, choose, table, first, float(first.sum()))
 
 
 def _room(n: int) -> tuple[Ints, Floats]:
@@ -152,7 +155,6 @@ class BranchAndBound:
         self.nodes = 0
         self.policy: Ints | None = None
         self._found = np.zeros((H, S), dtype=np.int64)
-        self._width = np.zeros((H, S), dtype=np.int64)
         self._tree = Tree(
             bound.order, bound.group_ptr, K, bound.N, bound.choose, bound.table, view.row_reward,
             view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
@@ -167,11 +169,12 @@ class BranchAndBound:
             later=np.zeros((H + 1, S)),
             state=np.zeros((H, S), dtype=np.int64),
             count=np.zeros(H, dtype=np.int64),
-            open=np.zeros((H, S + 1)),
+            undecided=np.zeros((H, S + 1)),
             earned=np.zeros((H + 1, S + 1)),
             choice=np.zeros((H, S, B), dtype=np.int64),
             bound=np.zeros((H, S, B)),
             tried=np.zeros((H, S), dtype=np.int64),
+            width=np.zeros((H, S), dtype=np.int64),
             log_ptr=np.zeros((H, S + 1), dtype=np.int64),
             log_state=np.zeros(L, dtype=np.int64),
             log_later=np.zeros(L),
@@ -179,20 +182,16 @@ class BranchAndBound:
             policy=np.zeros((H, S), dtype=np.int64),
         )
         self._stack.mass[0] = view.start[bound.order].T
+        self._first = bound.first
         self._stack.policy[:] = view.choice[view.choice_ptr[:-1]]
 
     def restart(self, threshold: float) -> None:
         """Begin to look for policies worth more than `threshold`."""
-        from latentmdp.kernels.markov_search import upper_of
-
         self.threshold = threshold
         self.policy = None
         self._stack.place[:] = 0, 0, 1
         self._stack.earned[0, 0] = 0.0
-        for s in range(self._stack.later.shape[1]):
-            self._stack.later[0, s] = upper_of(
-                self._tree, self._scratch, 0, s, self._stack.mass[0, s]
-            )
+        self._stack.later[0] = self._first
 
     def advance(self, max_nodes: int) -> bool:
         """Expand up to `max_nodes`; whether the search is finished."""
@@ -200,8 +199,8 @@ class BranchAndBound:
 
         before = self.threshold
         finished, nodes, self.threshold = search(
-            self._tree, self._stack, self._scratch, self._width, self.threshold, self.slack,
-            self._found, max_nodes,
+            self._tree, self._stack, self._scratch, self.threshold, self.slack, self._found,
+            max_nodes,
         )  # fmt: skip
         self.nodes += nodes
         if self.threshold > before:

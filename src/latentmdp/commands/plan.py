@@ -1,0 +1,263 @@
+"""`latentmdp plan MODEL`: the best policy with a certificate; `--compare`: all methods at once."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latentmdp.commands._common import (
+    AsJson,
+    Discount,
+    HiddenRewards,
+    Horizon,
+    ModelArgument,
+    print_json,
+    print_table,
+    print_text,
+    read_model,
+    whole_number,
+)
+from latentmdp.errors import ModelError
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+    from latentmdp.planning.plan import Plan
+    from latentmdp.policy import PolicyGraph
+
+Progress = Callable[[float, int, float, float], None]
+
+
+def plan_command(
+    model: ModelArgument,
+    policy_class: Annotated[
+        str,
+        typer.Option("--class", metavar="CLASS", help="history (with memory) or markov."),
+    ] = "history",
+    gap: Annotated[
+        str,
+        typer.Option("--gap", metavar="G", help="Stop at this relative gap; 'none' closes it."),
+    ] = "0.01",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="T", help="Seconds.")
+    ] = 60.0,
+    work_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--work-limit", metavar="W", parser=whole_number, show_default=False,
+            help="Units of work; equal limits give equal plans.",
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--memory-limit", metavar="BYTES", parser=whole_number, show_default=False,
+            help="Default: a quarter of the machine's memory.",
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option("--method", metavar="NAME", help="auto, or a method of the class."),
+    ] = "auto",
+    minimize: Annotated[
+        bool, typer.Option("--minimize", help="Rewards are costs: the least total is the best.")
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Run all methods; the value of memory and of information."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="POLICY", show_default=False,
+            help="Write the policy: .json, .npz, or .csv for a Markov policy.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of the random kicks.")
+    ] = 0,
+    hidden_rewards: HiddenRewards = None,
+    horizon: Horizon = None,
+    discount: Discount = None,
+    json: AsJson = False,
+) -> None:  # fmt: skip
+    """Plan in a known model: a policy, its exact value, and a bound on its whole class."""
+    from latentmdp.planning.costs import negated
+    from latentmdp.planning.plan import plan
+
+    _check_out(out, policy_class)
+    found = read_model(model, hidden_rewards, horizon, discount)
+    if minimize:
+        found = negated(found)
+    options: dict[str, Any] = {
+        "gap": _parse_gap(gap), "time_limit": time_limit, "work_limit": work_limit,
+        "memory_limit": memory_limit, "seed": seed,
+    }  # fmt: skip
+    sign = -1.0 if minimize else 1.0
+    if compare:
+        if out is not None:
+            raise ModelError("--compare makes many policies; --out needs one (leave one out)")
+        _compare(found, options, sign, json)
+        return
+    with _progress_line(sign, quiet=json) as progress:
+        result = plan(found, policy_class, method=method, progress=progress, **options)
+    if out is not None:
+        write_policy(result.policy, found, out)
+    if json:
+        print_json(_facts(result, sign))
+        return
+    low, high = _in_sign(result, sign)
+    print_text(f"policy   {policy_class}, {_size(result.policy)}")
+    print_text(f"value    {sign * result.lower:.10g}")
+    print_text(f"optimum  between {low:.10g} and {high:.10g} (gap {result.gap:.3%})")
+    print_text(f"status   {result.status}: {EXPLAINED[result.status]}")
+    print_text(
+        f"effort   {result.seconds:.2f} s, {result.nodes} nodes, {result.work} units of work, "
+        f"{result.method}"
+    )
+    if out is not None:
+        print_text(f"written  {out}")
+
+
+EXPLAINED = {
+    "optimal": "no policy of the class is better",
+    "gap": "as close as asked (--gap)",
+    "time": "out of time or work (--time-limit, --work-limit)",
+    "memory": "out of memory (--memory-limit)",
+    "interrupted": "stopped by hand; the bounds hold",
+    "stalled": "neither bound moves any more; the bounds hold",
+}
+
+
+def _facts(result: "Plan", sign: float) -> dict[str, Any]:
+    low, high = _in_sign(result, sign)
+    return {
+        "lower": low, "upper": high, "gap": result.gap, "status": result.status,
+        "seconds": result.seconds, "nodes": result.nodes, "method": result.method,
+        "class": result.policy_class, "work": result.work, "value": sign * result.lower,
+    }  # fmt: skip
+
+
+def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:
+    """Bounds on the optimum in the user's sign: for costs the policy's value is the upper one."""
+    low, high = sorted((sign * result.lower, sign * result.upper))
+    return low, high
+
+
+def _size(policy: "PolicyGraph") -> str:
+    if policy.is_markov:
+        return f"{policy.H} steps x {policy.S} states"
+    return f"{policy.N} nodes"
+
+
+def _parse_gap(text: str) -> float | None:
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"--gap must be a number or 'none'; it is {text!r}") from None
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _check_out(out: Path | None, policy_class: str) -> None:
+    """Refuse before an hour of planning what would be refused after it."""
+    from latentmdp.formats import POLICY_ENDINGS
+
+    if out is None:
+        return
+    ending = out.suffix.lower()
+    if ending not in POLICY_ENDINGS:
+        endings = ", ".join(POLICY_ENDINGS)
+        raise ModelError(f"--out must end in one of {endings}; it is {str(out)!r}")
+    if ending == ".csv" and policy_class != "markov":
+        raise ModelError("a .csv holds Markov policies only: add --class markov, or use .json")
+    if not out.parent.is_dir():
+        raise ModelError(f"--out must be in an existing folder; there is no {str(out.parent)!r}")
+
+
+def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
+    """Save the policy; a `.csv` also names states and actions where the model does."""
+    names = model.state_names or model.action_names
+    if path.suffix.lower() != ".csv" or not names:
+        policy.save(path)
+        return
+    from latentmdp.formats.files import write_atomically
+
+    columns = ["step", "state", "action"]
+    columns += ["state_name"] if model.state_names else []
+    columns += ["action_name"] if model.action_names else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for t, actions in enumerate(policy.table.tolist()):
+        for s, a in enumerate(actions):
+            row = [t, s, a]
+            row += [model.state_names[s]] if model.state_names else []
+            row += [model.action_names[a]] if model.action_names else []
+            writer.writerow(row)
+    content = text.getvalue().encode("utf-8")
+    write_atomically(path, lambda file: _write_all(file, content))
+
+
+def _write_all(file: Any, content: bytes) -> None:
+    file.write(content)
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@contextmanager
+def _progress_line(sign: float, quiet: bool) -> Iterator[Progress | None]:
+    """One line with both bounds on standard error, on a terminal only."""
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("planning") as line:
+
+        def show(seconds: float, work: int, lower: float, upper: float) -> None:
+            low, high = sorted((sign * lower, sign * upper))
+            line.update(f"{seconds:6.1f} s   {low:.8g} <= optimum <= {high:.8g}")
+
+        yield show
+
+
+# ---------------------------------------------------------------------- comparison
+
+
+def _compare(model: "LatentMDP", options: dict[str, Any], sign: float, json: bool) -> None:
+    from latentmdp.commands.comparison import compare_methods
+
+    with _progress_line(sign, quiet=json) as progress:
+        table = compare_methods(model, progress=progress, **options)
+    if json:
+        print_json(
+            {
+                "methods": [row.facts(sign) for row in table.rows],
+                "value_of_memory": table.value_of_memory,
+                "value_of_information": table.value_of_information,
+            }
+        )
+        return
+    headers = ("method", "class", "value", "gap", "seconds", "status")
+    print_table(
+        headers,
+        [
+            (r.name, r.policy_class, sign * r.value, r.shown_gap, round(r.seconds, 3), r.status)
+            for r in table.rows
+        ],
+    )
+    print()
+    for name, (low, high), meaning in (
+        ("value of memory", table.value_of_memory, "history minus Markov"),
+        ("value of information", table.value_of_information, "knowing the context minus history"),
+    ):
+        print_text(f"{name:21} between {low:.6g} and {high:.6g}  ({meaning})")
