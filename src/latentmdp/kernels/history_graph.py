@@ -10,11 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.history_grid import posterior
 from latentmdp.kernels.history_tree import hash_belief, same_belief
 
-BELIEFS, NODES, INNER, EDGES, WORK = 0, 1, 2, 3, 4  # entries of `count`
+BELIEFS, NODES, ROWS, EDGES, WORK = 0, 1, 2, 3, 4  # entries of `count`
+SIZE = 0  # number of contexts in the support
+SWEPT = 1  # round of the layer's last sweep; -1: none yet; FRONTIER: not expanded
+PASSED = 2  # whether the current policies pass through
+BELIEF, STATE = 0, 1
+ROW = 2  # row in `ptr` and `gain`; -1: at the frontier
+FLAT = 3  # steps to go from which the bounds hardly change any more
+CHANGED = 4  # round in which the bounds last changed
+MEMBER = 5  # stamp of the last sweep
+PEAK = 6  # steps to go at which a frontier node matters most; 0: nowhere
+FRONTIER = -2
 PICKS = 4  # expanded beliefs combined into one upper bound at the frontier
 
 
@@ -23,30 +33,21 @@ class Graph(NamedTuple):
 
     count: Any  # (5,)
     belief: Any  # (beliefs, M)
-    size: Any  # (beliefs,) number of contexts in its support
-    expanded: Any  # (beliefs,) place in the order of expansion; -1: at the frontier
+    layer: Any  # (beliefs, 3) integers of each belief: SIZE, SWEPT, PASSED
     node_of: Any  # (beliefs, S) node; -1: none
     table: Any  # (power of two,) hash table of beliefs, -1: empty
-    of_belief: Any  # (nodes,)
-    state: Any  # (nodes,)
-    inner: Any  # (nodes,) row in `ptr` and `gain`; -1: at the frontier
+    node: Any  # (nodes, 7) integers of each node: BELIEF, STATE, ROW, FLAT, CHANGED, MEMBER, PEAK
     bound: Any  # (nodes, T, 2) lower and upper, by steps to go
-    flat: Any  # (nodes,) steps to go from which the bounds hardly change any more
-    ptr: Any  # (inner*A + 1,) edges of each action
-    gain: Any  # (inner, A) expected reward now
+    ptr: Any  # (rows*A + 1,) edges of each action
+    gain: Any  # (rows, A) expected reward now
     child: Any  # (edges,)
     prob: Any  # (edges,) discounted
-    changed: Any  # (nodes,) round in which its bounds last changed
-    member: Any  # (nodes,) round and group of its last sweep
-    swept: Any  # (beliefs,) round of its layer's last sweep
-    visits: Any  # (beliefs,) whether the current policies pass through
     score: Any  # (beliefs,) reach x gap at the frontier
     reach: Any  # (2, nodes) now and next, zero between rounds
     queue: Any  # (2, nodes)
-    peak: Any  # (nodes,) steps to go at which a frontier node matters most
 
 
-@kernel
+@helper
 def find_belief(graph, b):
     """`(slot, belief)`; belief -1 where there is none yet."""
     mask = np.uint64(graph.table.size - 1)
@@ -66,7 +67,7 @@ def rehash_beliefs(graph):
         graph.table[slot] = i
 
 
-@kernel
+@helper
 def add_belief(graph, b):
     """The number of belief `b`."""
     slot, i = find_belief(graph, b)
@@ -79,54 +80,52 @@ def add_belief(graph, b):
     for m in range(b.size):
         graph.belief[i, m] = b[m]
         n += b[m] > 0.0
-    graph.size[i] = n
-    graph.expanded[i] = graph.swept[i] = -1
+    graph.layer[i, SIZE], graph.layer[i, SWEPT], graph.layer[i, PASSED] = n, FRONTIER, 0
     graph.score[i] = 0.0
-    graph.visits[i] = False
     for s in range(graph.node_of.shape[1]):
         graph.node_of[i, s] = -1
     return i
 
 
-@kernel
-def known_value(graph, corners, i, s, t):
+@helper
+def known_value(belief, known, i, s, t):
     """The value of knowing the context, at belief `i` and state `s`, step `t`."""
     x = 0.0
-    for m in range(graph.belief.shape[1]):
-        x += graph.belief[i, m] * corners.upper[t, s, m]
+    for m in range(belief.shape[1]):
+        x += belief[i, m] * known[t, s, m]
     return x
 
 
-@kernel
-def corner_policy(graph, corners, i, s, t):
+@helper
+def corner_policy(belief, alpha, i, s, t):
     """The context whose policy is taken at belief `i`, state `s`, step `t`.
 
     The best one, at every eighth step; in between that of the step before.
     """
     t -= t % 8
-    b = graph.belief[i]
+    b = belief[i]
     best, top = -1, 0.0
     for k in range(b.size):
         if b[k] > 0.0:
             x = 0.0
             for m in range(b.size):
                 if b[m] > 0.0:
-                    x += b[m] * corners.alpha[t, s, k, m]
+                    x += b[m] * alpha[t, s, k, m]
             if best < 0 or x > top:
                 best, top = k, x
     return best
 
 
-@kernel
-def corner_value(graph, corners, i, s, t, k):
+@helper
+def corner_value(belief, alpha, i, s, t, k):
     """The value of context `k`'s policy at belief `i`, state `s`, step `t`."""
     x = 0.0
-    for m in range(graph.belief.shape[1]):
-        x += graph.belief[i, m] * corners.alpha[t, s, k, m]
+    for m in range(belief.shape[1]):
+        x += belief[i, m] * alpha[t, s, k, m]
     return x
 
 
-@kernel
+@helper
 def find_flat(graph, n, drift):
     """Set from where on a node's bounds change by at most `drift` per step."""
     tau = graph.bound.shape[1] - 1
@@ -135,11 +134,11 @@ def find_flat(graph, n, drift):
         and abs(graph.bound[n, tau, 1] - graph.bound[n, tau - 1, 1]) <= drift
     ):
         tau -= 1
-    graph.flat[n] = tau
+    graph.node[n, FLAT] = tau
 
 
-@kernel
-def add_node(graph, corners, i, s, drift):
+@helper
+def add_node(graph, known, alpha, i, s, drift):
     """The node of belief `i` and state `s`; new ones with the bounds of the corners."""
     n = graph.node_of[i, s]
     if n >= 0:
@@ -147,42 +146,32 @@ def add_node(graph, corners, i, s, drift):
     n = graph.count[NODES]
     graph.count[NODES] += 1
     graph.node_of[i, s] = n
-    graph.of_belief[n], graph.state[n], graph.inner[n] = i, s, -1
-    graph.changed[n] = graph.member[n] = graph.peak[n] = 0
+    graph.node[n, BELIEF], graph.node[n, STATE], graph.node[n, ROW] = i, s, -1
+    graph.node[n, CHANGED] = graph.node[n, MEMBER] = graph.node[n, PEAK] = 0
     graph.reach[0, n] = graph.reach[1, n] = 0.0
-    H = corners.action.shape[0]
+    H = graph.bound.shape[1] - 1
     k = 0
     for t in range(H + 1):
         if t % 8 == 0:
-            k = corner_policy(graph, corners, i, s, t)
-        graph.bound[n, H - t, 0] = corner_value(graph, corners, i, s, t, k)
-        graph.bound[n, H - t, 1] = known_value(graph, corners, i, s, t)
+            k = corner_policy(graph.belief, alpha, i, s, t)
+        graph.bound[n, H - t, 0] = corner_value(graph.belief, alpha, i, s, t, k)
+        graph.bound[n, H - t, 1] = known_value(graph.belief, known, i, s, t)
     find_flat(graph, n, drift)
-    graph.count[WORK] += 1 + H * b_work(graph.size[i]) // 64
+    size = graph.layer[i, SIZE]
+    graph.count[WORK] += 1 + H * (1 + size + size * size // 8) // 64
     return n
 
 
 @kernel
-def b_work(n):
-    """Work of choosing among `n` corner policies, per step."""
-    return 1 + n + n * n // 8
+def plant(graph, known, alpha, state, belief, start_node):
+    """Make nodes of the first states."""
+    for i in range(state.size):
+        start_node[i] = add_node(graph, known, alpha, add_belief(graph, belief[i]), state[i], 0.0)
 
 
 @kernel
-def has_room(graph, nodes, edges):
-    """Whether one more layer fits."""
-    A = graph.gain.shape[1]
-    return (
-        graph.count[BELIEFS] + edges <= graph.belief.shape[0]
-        and graph.count[NODES] + edges + nodes <= graph.state.size
-        and graph.count[EDGES] + edges <= graph.child.size
-        and (graph.count[INNER] + nodes) * A < graph.ptr.size
-    )
-
-
-@kernel
-def expand_belief(graph, joint, corners, i, order, now, drift):
-    """Give all nodes of belief `i` their successors, and all nodes they lead to inside the layer."""
+def expand_belief(graph, joint, known, alpha, i, now, drift):
+    """Expand all nodes of belief `i`, and those they lead to inside the layer."""
     S = graph.node_of.shape[1]
     A = graph.gain.shape[1]
     b = graph.belief[i]
@@ -193,13 +182,13 @@ def expand_belief(graph, joint, corners, i, order, now, drift):
         if graph.node_of[i, s] >= 0:
             queue[n_queue] = s
             n_queue += 1
-    graph.expanded[i] = order
+    graph.layer[i, SWEPT] = -1
     at = 0
     while at < n_queue:
         s = queue[at]
         at += 1
-        row = graph.count[INNER]
-        graph.count[INNER] += 1
+        row = graph.count[ROWS]
+        graph.count[ROWS] += 1
         for a in range(A):
             sa = s * A + a
             x = 0.0
@@ -215,19 +204,19 @@ def expand_belief(graph, joint, corners, i, order, now, drift):
                         n_queue += 1
                     e = graph.count[EDGES]
                     graph.count[EDGES] += 1
-                    graph.child[e] = add_node(graph, corners, j, joint.next[o], drift)
+                    graph.child[e] = add_node(graph, known, alpha, j, joint.next[o], drift)
                     graph.prob[e] = joint.discount * p
             graph.ptr[row * A + a + 1] = graph.count[EDGES]
-        graph.inner[graph.node_of[i, s]] = row
-        graph.changed[graph.node_of[i, s]] = now
+        graph.node[graph.node_of[i, s], ROW] = row
+        graph.node[graph.node_of[i, s], CHANGED] = now
     graph.count[WORK] += (joint.ptr[S * A] * b.size) // 16
 
 
-@kernel
+@helper
 def best_action(graph, n, side, tau):
-    """The action that is best at node `n` under lower (0) or upper (1) bounds, `tau` steps to go."""
+    """The best action at node `n` under lower (0) or upper (1) bounds, `tau` steps to go."""
     A = graph.gain.shape[1]
-    row = graph.inner[n]
+    row = graph.node[n, ROW]
     best, top = -1, 0.0
     for a in range(A):
         x = graph.gain[row, a]
@@ -238,7 +227,7 @@ def best_action(graph, n, side, tau):
     return best
 
 
-@kernel
+@helper
 def sweep(graph, nodes, now, stamp, drift, notice):
     """Tighten both bounds of the inner `nodes`, steps to go ascending; notes what changed.
 
@@ -250,20 +239,20 @@ def sweep(graph, nodes, now, stamp, drift, notice):
     bound, ptr = graph.bound, graph.ptr
     edges, exits_flat = 0, 0
     for n in nodes:
-        graph.member[n] = stamp
+        graph.node[n, MEMBER] = stamp
     for n in nodes:
-        row = graph.inner[n]
+        row = graph.node[n, ROW]
         edges += ptr[(row + 1) * A] - ptr[row * A]
         for e in range(ptr[row * A], ptr[(row + 1) * A]):
             k = graph.child[e]
-            if graph.member[k] != stamp:
-                exits_flat = max(exits_flat, graph.flat[k])
+            if graph.node[k, MEMBER] != stamp:
+                exits_flat = max(exits_flat, graph.node[k, FLAT])
     tau = 0
     while tau < H:
         tau += 1
         worst = 0.0
         for n in nodes:
-            row = graph.inner[n]
+            row = graph.node[n, ROW]
             low = high = -np.inf
             for a in range(A):
                 x = y = graph.gain[row, a]
@@ -274,11 +263,11 @@ def sweep(graph, nodes, now, stamp, drift, notice):
                 low, high = max(low, x), max(high, y)
             if low > bound[n, tau, 0]:
                 if low > bound[n, tau, 0] + notice:
-                    graph.changed[n] = now
+                    graph.node[n, CHANGED] = now
                 bound[n, tau, 0] = low
             if high < bound[n, tau, 1]:
                 if high < bound[n, tau, 1] - notice:
-                    graph.changed[n] = now
+                    graph.node[n, CHANGED] = now
                 bound[n, tau, 1] = high
             worst = max(worst, abs(bound[n, tau, 0] - bound[n, tau - 1, 0]))
             worst = max(worst, abs(bound[n, tau, 1] - bound[n, tau - 1, 1]))
@@ -292,38 +281,38 @@ def sweep(graph, nodes, now, stamp, drift, notice):
             high += drift
             if low > bound[n, later, 0]:
                 if low > bound[n, later, 0] + notice:
-                    graph.changed[n] = now
+                    graph.node[n, CHANGED] = now
                 bound[n, later, 0] = low
             if high < bound[n, later, 1]:
                 if high < bound[n, later, 1] - notice:
-                    graph.changed[n] = now
+                    graph.node[n, CHANGED] = now
                 bound[n, later, 1] = high
         find_flat(graph, n, drift)
 
 
-@kernel
+@helper
 def is_stale(graph, i):
     """Whether a successor of layer `i` changed since its last sweep, or there was none."""
     A = graph.gain.shape[1]
-    if graph.swept[i] < 0:
+    if graph.layer[i, SWEPT] < 0:
         return True
     for s in range(graph.node_of.shape[1]):
         n = graph.node_of[i, s]
         if n >= 0:
-            row = graph.inner[n]
+            row = graph.node[n, ROW]
             for e in range(graph.ptr[row * A], graph.ptr[(row + 1) * A]):
-                if graph.changed[graph.child[e]] > graph.swept[i]:
+                if graph.node[graph.child[e], CHANGED] > graph.layer[i, SWEPT]:
                     return True
     return False
 
 
-@kernel
+@helper
 def same_support(b, c):
     """Whether two beliefs have the same support."""
+    differ = 0
     for m in range(b.size):
-        if (b[m] > 0.0) != (c[m] > 0.0):
-            return False
-    return True
+        differ += (b[m] > 0.0) != (c[m] > 0.0)
+    return differ == 0
 
 
 @kernel
@@ -333,34 +322,27 @@ def back_up(graph, order, now, everything, drift, notice):
     `order` lists the expanded beliefs, those of one support together, small supports first.
     """
     S = graph.node_of.shape[1]
-    nodes = np.empty(graph.count[INNER], np.int64)
+    nodes = np.empty(graph.count[ROWS], np.int64)
     first = 0
     while first < order.size:
-        last, stale, n_nodes, visited = first, False, 0, everything
+        last, stale, n_nodes, passed = first, False, 0, everything
         while last < order.size and same_support(
             graph.belief[order[first]], graph.belief[order[last]]
         ):
             i = order[last]
-            visited = visited or graph.visits[i] or graph.swept[i] < 0
-            stale = stale or (visited and is_stale(graph, i))
+            passed = passed or graph.layer[i, PASSED] == 1 or graph.layer[i, SWEPT] < 0
+            stale = stale or (passed and is_stale(graph, i))
             for s in range(S):
                 if graph.node_of[i, s] >= 0:
                     nodes[n_nodes] = graph.node_of[i, s]
                     n_nodes += 1
             last += 1
-        if stale and visited:
+        if stale:
             stamp = now * (order.size + 1) + first + 1
             sweep(graph, nodes[:n_nodes], now, stamp, drift, notice)
             for j in range(first, last):
-                graph.swept[order[j]] = now
+                graph.layer[order[j], SWEPT] = now
         first = last
-
-
-@kernel
-def forget_visits(graph):
-    """No policy passes anywhere yet."""
-    for i in range(graph.count[BELIEFS]):
-        graph.visits[i] = False
 
 
 @kernel
@@ -386,16 +368,16 @@ def follow(graph, side, start_node, start_prob, cut):
             r = graph.reach[now, n]
             graph.reach[now, n] = 0.0
             gap = graph.bound[n, tau, 1] - graph.bound[n, tau, 0]
-            if graph.inner[n] < 0:
+            if graph.node[n, ROW] < 0:
                 x = r * gap
-                graph.score[graph.of_belief[n]] += x
+                graph.score[graph.node[n, BELIEF]] += x
                 if x > weight[n]:
                     weight[n] = x
-                    graph.peak[n] = tau
+                    graph.node[n, PEAK] = tau
             elif r >= cut and gap > 0.0:
-                graph.visits[graph.of_belief[n]] = True
+                graph.layer[graph.node[n, BELIEF], PASSED] = 1
                 a = best_action(graph, n, side, tau)
-                row = graph.inner[n]
+                row = graph.node[n, ROW]
                 for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
                     k = graph.child[e]
                     if graph.reach[1 - now, k] == 0.0:
@@ -409,34 +391,34 @@ def follow(graph, side, start_node, start_prob, cut):
 
 
 @kernel
-def tighten_frontier(graph, corners, order, now, drift, notice):
+def tighten_frontier(graph, known, order, now, drift, notice):
     """Tighten upper bounds of the reached frontier by expanded beliefs (repeated sawtooth).
 
     Where `b = sum_j f_j b_j + rest` with all parts non-negative, convexity gives
     `V(b) <= sum_j f_j U(b_j) + (value of knowing the context at the rest)`.
     """
-    S, H = graph.node_of.shape[1], corners.action.shape[0]
+    S, H = graph.node_of.shape[1], graph.bound.shape[1] - 1
     M = graph.belief.shape[1]
     rest = np.empty(M)
     pick, share = np.empty(PICKS, np.int64), np.empty(PICKS)
     for i in range(graph.count[BELIEFS]):
-        if graph.score[i] <= 0.0 or graph.expanded[i] >= 0:
+        if graph.score[i] <= 0.0 or graph.layer[i, SWEPT] > FRONTIER:
             continue
         for s in range(S):
             n = graph.node_of[i, s]
-            if n < 0 or graph.peak[n] == 0:
+            if n < 0 or graph.node[n, PEAK] == 0:
                 continue
-            tau = graph.peak[n]
+            tau = graph.node[n, PEAK]
             for m in range(M):
                 rest[m] = graph.belief[i, m]
             picks = 0
             while picks < PICKS:
                 best, most, share_best = -1, notice, 0.0
                 for j in order:
-                    if graph.size[j] > graph.size[i]:
+                    if graph.layer[j, SIZE] > graph.layer[i, SIZE]:
                         break
                     k = graph.node_of[j, s]
-                    if k < 0 or graph.size[j] == 1:
+                    if k < 0 or graph.layer[j, SIZE] == 1:
                         continue
                     f = 1e300
                     for m in range(M):
@@ -445,7 +427,9 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
                             if f == 0.0:
                                 break
                     if f > 0.0:
-                        x = f * (known_value(graph, corners, j, s, H - tau) - graph.bound[k, tau, 1])
+                        x = f * (
+                            known_value(graph.belief, known, j, s, H - tau) - graph.bound[k, tau, 1]
+                        )
                         if x > most:
                             best, most, share_best = j, x, f
                 if best < 0:
@@ -457,33 +441,22 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
             if picks == 0:
                 continue
             for t in range(H):
-                x = known_value(graph, corners, i, s, t)
+                x = known_value(graph.belief, known, i, s, t)
                 for j in range(picks):
                     x -= share[j] * (
-                        known_value(graph, corners, pick[j], s, t)
+                        known_value(graph.belief, known, pick[j], s, t)
                         - graph.bound[graph.node_of[pick[j], s], H - t, 1]
                     )
                 if x < graph.bound[n, H - t, 1]:
                     if x < graph.bound[n, H - t, 1] - notice:
-                        graph.changed[n] = now
+                        graph.node[n, CHANGED] = now
                     graph.bound[n, H - t, 1] = x
             find_flat(graph, n, drift)
             graph.count[WORK] += order.size * M // 16 + H * picks * M // 64
 
 
 @kernel
-def root_bounds(graph, start_node, start_prob):
-    """`(lower, upper)` of the whole problem."""
-    H = graph.bound.shape[1] - 1
-    low, high = 0.0, 0.0
-    for i in range(start_node.size):
-        low += start_prob[i] * graph.bound[start_node[i], H, 0]
-        high += start_prob[i] * graph.bound[start_node[i], H, 1]
-    return low, high
-
-
-@kernel
-def reached_policy(graph, corners, start_node, start_prob, cut, at, step, node):
+def reached_policy(graph, alpha, start_node, start_prob, cut, at, step, node):
     """Number the points `(step, node)` of the policy that is best under the lower bounds.
 
     `at (H, nodes)` gets their numbers, from 0; -2 where the best corner policy takes over: at the
@@ -506,19 +479,19 @@ def reached_policy(graph, corners, start_node, start_prob, cut, at, step, node):
             r = graph.reach[now, n]
             graph.reach[now, n] = 0.0
             at[t, n] = -2
-            if graph.inner[n] < 0:
+            if graph.node[n, ROW] < 0:
                 continue
             if r < cut:
-                i, s = graph.of_belief[n], graph.state[n]
-                k = corner_policy(graph, corners, i, s, t)
-                lost += r * (graph.bound[n, tau, 0] - corner_value(graph, corners, i, s, t, k))
+                i, s = graph.node[n, BELIEF], graph.node[n, STATE]
+                k = corner_policy(graph.belief, alpha, i, s, t)
+                lost += r * (graph.bound[n, tau, 0] - corner_value(graph.belief, alpha, i, s, t, k))
                 continue
             at[t, n] = count
             if count < step.size:
                 step[count], node[count] = t, n
             count += 1
             a = best_action(graph, n, 0, tau)
-            row = graph.inner[n]
+            row = graph.node[n, ROW]
             for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
                 k = graph.child[e]
                 edges += 1
@@ -532,8 +505,8 @@ def reached_policy(graph, corners, start_node, start_prob, cut, at, step, node):
 
 
 @kernel
-def write_policy(graph, joint, corners, at, step, node, action, degree, symbol, nxt, target, vertex):
-    """Write the numbered points; a successor is a `target` point, or, at -1, the `vertex`'s policy."""
+def write_policy(graph, joint, alpha, at, step, node, action, degree, symbol, nxt, target, vertex):
+    """Write the numbered points; successors are `target` points or, at -1, a `vertex`'s policy."""
     A = graph.gain.shape[1]
     H = graph.bound.shape[1] - 1
     post = np.empty(graph.belief.shape[1])
@@ -544,17 +517,17 @@ def write_policy(graph, joint, corners, at, step, node, action, degree, symbol, 
         action[j], degree[j] = a, 0
         if t + 1 == H:
             continue
-        s, row = graph.state[n], graph.inner[n]
+        s, row = graph.node[n, STATE], graph.node[n, ROW]
         e = graph.ptr[row * A + a]
         for o in range(joint.ptr[s * A + a], joint.ptr[s * A + a + 1]):
-            if posterior(graph.belief[graph.of_belief[n]], joint.like[o], post) > 0.0:
+            if posterior(graph.belief[graph.node[n, BELIEF]], joint.like[o], post) > 0.0:
                 k = graph.child[e]
                 e += 1
                 symbol[used], nxt[used], target[used] = joint.symbol[o], joint.next[o], at[t + 1, k]
                 if target[used] < 0:
                     target[used] = -1
                     vertex[used] = corner_policy(
-                        graph, corners, graph.of_belief[k], joint.next[o], t + 1
+                        graph.belief, alpha, graph.node[k, BELIEF], joint.next[o], t + 1
                     )
                 used += 1
                 degree[j] += 1

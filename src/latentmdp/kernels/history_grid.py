@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 
 SNAP = 1e-13  # beliefs this close to a face of the grid are put on it
 
@@ -45,7 +45,7 @@ def list_vertices(N, rank, belief):
         belief[v, M - 1] = above / N
 
 
-@kernel
+@helper
 def locate(b, N, rank, whole, part, order, vertex, weight):
     """The vertices around `b` and their weights, into `vertex, weight`; returns their number.
 
@@ -87,7 +87,7 @@ def locate(b, N, rank, whole, part, order, vertex, weight):
     return count + 1
 
 
-@kernel
+@helper
 def posterior(b, like, post):
     """Fill `post` with the belief after an observation; returns its probability under `b`."""
     p = 0.0
@@ -123,7 +123,7 @@ def link_vertices(joint, N, rank, belief, prob, cell_ptr, cell_vertex, cell_weig
             cell_ptr[v * J + o + 1] = used
 
 
-@kernel
+@helper
 def successor_vertex(joint, grid, t, v, o):
     """`(vertex, value)`: the best policy after `o`, and what it adds to the value at `v`.
 
@@ -185,13 +185,11 @@ def backup_step(joint, grid, t):
                 u = successor_vertex(joint, grid, t, v, o)[0]
                 for m in range(M):
                     alpha[m] += (
-                        joint.discount
-                        * joint.like[o, m]
-                        * grid.alpha[t + 1, joint.next[o], u, m]
+                        joint.discount * joint.like[o, m] * grid.alpha[t + 1, joint.next[o], u, m]
                     )
 
 
-@kernel
+@helper
 def grid_bounds(grid, t, s, b, whole, part, order, vertex, weight):
     """`(lower, upper, vertex)` at step `t`, state `s` and any belief `b`."""
     n = locate(b, grid.N, grid.rank, whole, part, order, vertex, weight)
@@ -224,7 +222,9 @@ def follow_policies(joint, grid, fixed, wanted, count):
                     if t + 1 < H:
                         sa = s * A + grid.action[t, s, v]
                         for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                            wanted[t + 1, joint.next[o], successor_vertex(joint, grid, t, v, o)[0]] = 1
+                            wanted[
+                                t + 1, joint.next[o], successor_vertex(joint, grid, t, v, o)[0]
+                            ] = 1
                             count[1] += 1
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.history_grid import grid_bounds, posterior
 
 CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search` returned
@@ -22,7 +22,7 @@ class Tree(NamedTuple):
     """Growing arrays; the first `count[NODES]` nodes and `count[EDGES]` edges are in use."""
 
     count: Any  # (4,)
-    step: Any  # (n,)
+    step: Any  # (n,) int64, as all
     state: Any  # (n,)
     belief: Any  # (n, M)
     lower: Any  # (n,)
@@ -39,7 +39,7 @@ class Tree(NamedTuple):
     queue: Any  # (n,) scratch
 
 
-@kernel
+@helper
 def hash_belief(seed, b):
     """A hash that agrees for beliefs that round to the same multiple of `EQUAL`."""
     h = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
@@ -50,7 +50,7 @@ def hash_belief(seed, b):
     return h
 
 
-@kernel
+@helper
 def same_belief(b, c):
     """Whether two beliefs are equal up to rounding and have the same support."""
     for m in range(b.size):
@@ -59,7 +59,7 @@ def same_belief(b, c):
     return True
 
 
-@kernel
+@helper
 def find(tree, step, state, b):
     """`(slot, node)` of the hash table; node -1 where there is none yet."""
     mask = np.uint64(tree.table.size - 1)
@@ -81,7 +81,7 @@ def rehash(tree):
         tree.table[slot] = n
 
 
-@kernel
+@helper
 def add(tree, grid, rung, step, state, b, scratch):
     """The node `(step, state, b)`, new ones with the grid's bounds."""
     slot, n = find(tree, step, state, b)
@@ -102,7 +102,7 @@ def add(tree, grid, rung, step, state, b, scratch):
     return n
 
 
-@kernel
+@helper
 def scratch_space(M):
     """Scratch for `locate`: whole, part, order, vertex, weight."""
     return (
@@ -127,14 +127,22 @@ def regrid(tree, grid, rung):
     for n in range(tree.count[NODES]):
         if tree.first[n] < 0 and tree.upper[n] > tree.lower[n]:
             low, high, v = grid_bounds(
-                grid, tree.step[n], tree.state[n], tree.belief[n], whole, part, order, vertex, weight
+                grid,
+                tree.step[n],
+                tree.state[n],
+                tree.belief[n],
+                whole,
+                part,
+                order,
+                vertex,
+                weight,
             )
             tree.upper[n] = min(tree.upper[n], high)
             if low > tree.lower[n]:
                 tree.lower[n], tree.rung[n], tree.vertex[n] = low, rung, v
 
 
-@kernel
+@helper
 def expand(tree, joint, grid, rung, n, H, post, scratch):
     """Give node `n` its successors."""
     A = tree.gain.shape[1]
@@ -165,7 +173,7 @@ def expand(tree, joint, grid, rung, n, H, post, scratch):
     tree.first[n], tree.inner[n] = first, row
 
 
-@kernel
+@helper
 def action_value(tree, joint, n, a, bound):
     """The value of action `a` at the inner node `n` under `bound`, one of the two."""
     A = tree.gain.shape[1]
@@ -178,7 +186,7 @@ def action_value(tree, joint, n, a, bound):
     return x
 
 
-@kernel
+@helper
 def best_action(tree, joint, n, bound):
     """`(action, value)` that is best under `bound`."""
     best, top = 0, action_value(tree, joint, n, 0, bound)
@@ -189,7 +197,7 @@ def best_action(tree, joint, n, bound):
     return best, top
 
 
-@kernel
+@helper
 def back_up(tree, joint, n):
     """Tighten both bounds of the inner node `n`."""
     tree.upper[n] = min(tree.upper[n], best_action(tree, joint, n, tree.upper)[1])
@@ -204,7 +212,7 @@ def back_up_all(tree, joint):
             back_up(tree, joint, n)
 
 
-@kernel
+@helper
 def follow(tree, joint, bound, start_prob):
     """Queue the nodes reached by the best actions under `bound`, with their reach; by step."""
     A = tree.gain.shape[1]
@@ -232,7 +240,7 @@ def follow(tree, joint, bound, start_prob):
     return n_queue
 
 
-@kernel
+@helper
 def root_bounds(tree, start_prob):
     """`(lower, upper)` of the whole problem."""
     low, high = 0.0, 0.0
@@ -243,10 +251,11 @@ def root_bounds(tree, start_prob):
 
 
 @kernel
-def search(tree, joint, grid, rung, start_prob, gap, floor, tiny, work_limit):
+def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
-    Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap of at most `tiny` is done.
+    Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
+    the floor is done.
     """
     H, A = grid.action.shape[0], tree.gain.shape[1]
     S = grid.upper.shape[1]
@@ -255,6 +264,7 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, tiny, work_limit):
         widest = max(widest, joint.ptr[(s + 1) * A] - joint.ptr[s * A])
     post = np.empty(joint.like.shape[1])
     scratch = scratch_space(post.size)
+    tiny = 1e-4 * floor
     while True:
         low, high = root_bounds(tree, start_prob)
         allowed = max(gap * abs(high), floor)

@@ -5,13 +5,17 @@ tests), few beliefs matter. Expanding all of them is exact; expanding those with
 `reach x gap` is often enough.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.planning.budget import Budget
 from latentmdp.planning.joint import Joint, Start
 from latentmdp.planning.policy_parts import PolicyParts
+
+if TYPE_CHECKING:
+    from latentmdp.planning.history import Allowed
 
 CUT = 1e-6  # what is reached with less is not followed while anything else is left
 DRIFT = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
@@ -33,11 +37,9 @@ class GraphSearch:
         self.round = 0
         self.order: Ints = np.zeros(0, dtype=np.int64)
         self.graph = self._resized(None, 2)
-        self.start_node = np.array(
-            [
-                k.add_node(self.graph, corners, k.add_belief(self.graph, b), s, 0.0)
-                for s, b in zip(start.state, start.belief, strict=True)
-            ]
+        self.start_node = np.empty(len(start.state), dtype=np.int64)
+        k.plant(
+            self.graph, corners.upper, corners.alpha, start.state, start.belief, self.start_node
         )
 
     # ------------------------------------------------------------------ state
@@ -45,9 +47,8 @@ class GraphSearch:
     @property
     def bounds(self) -> tuple[float, float]:
         """`(lower, upper)` on the optimum."""
-        from latentmdp.kernels.history_graph import root_bounds
-
-        return root_bounds(self.graph, self.start_node, self.start.prob)
+        low, high = self.start.prob @ self.graph.bound[self.start_node, self.horizon]
+        return float(low), float(high)
 
     @property
     def work(self) -> int:
@@ -66,16 +67,16 @@ class GraphSearch:
 
     # ------------------------------------------------------------------ searching
 
-    def advance(self, quantum: int, gap: float, floor: float, tiny: float, memory: int) -> str:
+    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str:
         """Rounds for `quantum` units or until closed; `closed`, `paused`, `memory`, `stalled`."""
         stop = self.work + quantum
         while True:
             low, high = self.bounds
-            if high - low <= max(gap * abs(high), floor):
+            if high - low <= allowed.gap(high):
                 return "closed"
             if self.work >= stop:
                 return "paused"
-            said = self._round(max(gap * abs(high), floor), memory)
+            said = self._round(allowed.gap(high), memory)
             if said:
                 return said
 
@@ -94,17 +95,17 @@ class GraphSearch:
         for i in chosen:
             if not self._expand(int(i), drift, memory):
                 return "memory"
-        k.tighten_frontier(self.graph, self.corners, self.order, self.round, drift, notice)
+        k.tighten_frontier(self.graph, self.corners.upper, self.order, self.round, drift, notice)
         self._sort()
         k.back_up(self.graph, self.order, self.round, False, drift, notice)
         return ""
 
     def _choose(self, cut: float) -> Ints:
-        """Frontier beliefs with the largest `reach x gap`; every third time along the lower policy."""
+        """Frontier beliefs with the largest `reach x gap`, every third time by the lower policy."""
         from latentmdp.kernels import history_graph as k
 
         g, last = self.graph, int(self.round % 3 > 0 or cut == 0.0)
-        k.forget_visits(g)
+        g.layer[:, k.PASSED] = 0
         for side in (1 - last, last):
             k.follow(g, side, self.start_node, self.start.prob, cut)
         score = g.score[: g.count[0]]
@@ -115,12 +116,20 @@ class GraphSearch:
     def _expand(self, i: int, drift: float, memory: int) -> bool:
         from latentmdp.kernels import history_graph as k
 
-        g, edges = self.graph, int(self.joint.ptr[-1])
-        if not k.has_room(g, self.S, edges):
+        g = self.graph
+        beliefs, nodes, rows, edges, _ = g.count + int(self.joint.ptr[-1]) + self.S
+        if (
+            beliefs > len(g.belief)
+            or nodes > len(g.node)
+            or edges > len(g.child)
+            or rows > len(g.gain)
+        ):
             if 3 * self.bytes > memory:
                 return False
             self.graph = self._resized(g, 2)
-        k.expand_belief(self.graph, self.joint, self.corners, i, len(self.order), self.round, drift)
+        k.expand_belief(
+            self.graph, self.joint, self.corners.upper, self.corners.alpha, i, self.round, drift
+        )
         self.order = np.append(self.order, i)
         return True
 
@@ -128,7 +137,7 @@ class GraphSearch:
         """Order the expanded beliefs: smaller supports first, equal ones together."""
         support = np.packbits(self.graph.belief[self.order] > 0, axis=1)
         keys = [support[:, j] for j in range(support.shape[1])]
-        self.order = self.order[np.lexsort((*keys, self.graph.size[self.order]))]
+        self.order = self.order[np.lexsort((*keys, self.graph.layer[self.order, 0]))]
 
     def _resized(self, old: Any, factor: int) -> Any:
         """A graph with more room, and the old one's contents."""
@@ -136,26 +145,24 @@ class GraphSearch:
 
         J, M = self.joint.like.shape
         T = self.horizon + 1
-        layer = J + self.S + len(self.start.prob)
+        layer = J + self.S + len(self.start.prob)  # what one expansion may add
         count = np.zeros(5, dtype=np.int64) if old is None else old.count
-        beliefs = factor * int(count[0]) + layer
+        beliefs = factor * int(count[0]) + 2 * layer
         nodes = factor * int(count[1]) + 2 * layer
-        inner = factor * int(count[2]) + 2 * layer
+        rows = factor * int(count[2]) + 2 * layer
         edges = factor * int(count[3]) + 2 * layer
 
         def integers(*shape: int) -> Ints:
             return np.zeros(shape, dtype=np.int64)
 
         new = Graph(
-            count=integers(5), belief=np.empty((beliefs, M)), size=integers(beliefs),
-            expanded=integers(beliefs), node_of=np.empty((beliefs, self.S), dtype=np.int32),
+            count=integers(5), belief=np.empty((beliefs, M)), layer=integers(beliefs, 3),
+            node_of=integers(beliefs, self.S),
             table=np.full(1 << (2 * beliefs).bit_length(), -1, dtype=np.int64),
-            of_belief=integers(nodes), state=integers(nodes), inner=integers(nodes),
-            bound=np.empty((nodes, T, 2)), flat=integers(nodes), ptr=integers(inner * self.A + 1),
-            gain=np.empty((inner, self.A)), child=integers(edges), prob=np.empty(edges),
-            changed=integers(nodes), member=integers(nodes), swept=integers(beliefs),
-            visits=np.zeros(beliefs, dtype=np.bool_), score=np.zeros(beliefs), reach=np.zeros((2, nodes)),
-            queue=integers(2, nodes), peak=integers(nodes),
+            node=integers(nodes, 7), bound=np.empty((nodes, T, 2)),
+            ptr=integers(rows * self.A + 1), gain=np.empty((rows, self.A)),
+            child=integers(edges), prob=np.empty(edges), score=np.zeros(beliefs),
+            reach=np.zeros((2, nodes)), queue=integers(2, nodes),
         )  # fmt: skip
         if old is not None:
             for name, a, b in zip(Graph._fields, old, new, strict=True):
@@ -166,7 +173,7 @@ class GraphSearch:
 
     # ------------------------------------------------------------------ the policy
 
-    def policy_parts(self, parts: PolicyParts, slack: float) -> None:
+    def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of a policy worth the lower bound, up to `slack`."""
         from latentmdp.kernels import history_graph as k
 
@@ -175,19 +182,30 @@ class GraphSearch:
         none = np.zeros(0, dtype=np.int64)
         while True:
             n, edges, lost = k.reached_policy(
-                g, self.corners, self.start_node, self.start.prob, cut, at, none, none
+                g, self.corners.alpha, self.start_node, self.start.prob, cut, at, none, none
             )
             if lost <= slack or cut == 0.0:
                 break
             cut = cut / 100 if cut > 1e-14 else 0.0
         step, node = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         k.reached_policy(
-            g, self.corners, self.start_node, self.start.prob, cut, at, step, node
+            g, self.corners.alpha, self.start_node, self.start.prob, cut, at, step, node
         )
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         symbol, nxt, target, vertex = (np.empty(edges, dtype=np.int64) for _ in range(4))
         used = k.write_policy(
-            g, self.joint, self.corners, at, step, node, action, degree, symbol, nxt, target, vertex
+            g,
+            self.joint,
+            self.corners.alpha,
+            at,
+            step,
+            node,
+            action,
+            degree,
+            symbol,
+            nxt,
+            target,
+            vertex,
         )
         symbol, nxt, target, vertex = (x[:used] for x in (symbol, nxt, target, vertex))
         number = parts.reserve(n)
@@ -197,17 +215,13 @@ class GraphSearch:
         # first states that are not inner nodes start with a corner policy themselves
         first = at[0, self.start_node]
         at_corner = first < 0
-        corner = np.array(
-            [
-                k.corner_policy(g, self.corners, g.of_belief[i], g.state[i], 0)
-                for i in self.start_node[at_corner]
-            ],
-            dtype=np.int64,
-        )
+        b = self.start.belief[at_corner]
+        worth = np.einsum("nm,nkm->nk", b, self.corners.alpha[0, self.start.state[at_corner]])
+        corner = np.argmax(np.where(b > 0, worth, -np.inf), axis=1)
         found = parts.add_grid(
             self.joint,
             self.corners,
-            np.concatenate([after[leaf], np.zeros(len(corner), dtype=np.int64)]),
+            np.concatenate([after[leaf], np.zeros_like(corner)]),
             np.concatenate([nxt[leaf], self.start.state[at_corner]]),
             np.concatenate([vertex[leaf], corner]),
             0,
@@ -215,4 +229,4 @@ class GraphSearch:
         target[leaf] = found[: int(leaf.sum())]
         parts.root[self.start.state[at_corner]] = found[int(leaf.sum()) :]
         parts.root[self.start.state[~at_corner]] = number[first[~at_corner]] if n else none
-        parts.fill(number, step, g.state[node], action, degree, symbol, nxt, target)
+        parts.fill(number, step, g.node[node, k.STATE], action, degree, symbol, nxt, target)

@@ -4,6 +4,7 @@ Resolution 1 has one vertex per context: its upper bounds are the values of know
 policies those that are optimal in one context, evaluated in all. Finer grids tighten both.
 """
 
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -20,10 +21,8 @@ def n_vertices(M: int, N: int) -> int:
     return comb(N + M - 1, M - 1)
 
 
-def next_resolution(M: int, N: int) -> int | None:
-    """The next rung of the ladder of resolutions; None for a single context."""
-    if M == 1:
-        return None
+def next_resolution(M: int, N: int) -> int:
+    """The next rung of the ladder of resolutions; for two contexts or more."""
     finer = N + 1
     while n_vertices(M, finer) < GROWTH * n_vertices(M, N):
         finer += 1
@@ -43,12 +42,19 @@ def grid_bytes(joint: Joint, horizon: int, n_states: int, N: int) -> int:
     return n_vertices(M, N) * per_vertex
 
 
-def build_grid(joint: Joint, horizon: int, n_states: int, N: int) -> Any:
-    """The grid of resolution `N`, backed up through all steps. `O(H V J M^2)`."""
-    grid = link_grid(joint, horizon, n_states, N)
+def build_grid(
+    joint: Joint, horizon: int, n_states: int, N: int, stop: Callable[[], Any] | None = None
+) -> Any:
+    """The grid of resolution `N`, backed up through all steps; None if `stop()` says so on the way.
+
+    `O(H V J M^2)`.
+    """
     from latentmdp.kernels.history_grid import backup_step
 
+    grid = link_grid(joint, horizon, n_states, N)
     for t in range(horizon - 1, -1, -1):
+        if stop is not None and stop():
+            return None
         backup_step(joint, grid, t)
     return grid
 

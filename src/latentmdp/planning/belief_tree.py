@@ -4,7 +4,7 @@ Most of a grid's interpolation loss arises in the first steps, where reach is la
 tree has exact beliefs. The grid is refined when the tree has cost half of the next resolution.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,15 @@ from latentmdp.planning.belief_grid import (
     grid_work,
     next_resolution,
 )
+from latentmdp.planning.budget import Budget
 from latentmdp.planning.joint import Joint, Start
 from latentmdp.planning.policy_parts import PolicyParts
 
+if TYPE_CHECKING:
+    from latentmdp.planning.history import Allowed
+
 FIRST_NODES = 4096
+NEVER = 2**62
 
 
 class TreeSearch:
@@ -32,8 +37,9 @@ class TreeSearch:
         self.S = int(corners.upper.shape[1])
         self.A = len(joint.reward) // self.S
         self.grids = [corners]
-        self.grid_work = self.tree_work_at_refinement = 0
-        self.refinable = True
+        self.grid_work = 0
+        # with one context the coarsest grid is exact already
+        self.refine_at = self._next_work() // 2 if len(corners.belief) > 1 else NEVER
         self.tree = self._resized(None, FIRST_NODES)
         k.plant(self.tree, corners, start.state, start.belief)
 
@@ -63,16 +69,17 @@ class TreeSearch:
 
     # ------------------------------------------------------------------ searching
 
-    def advance(self, quantum: int, gap: float, floor: float, tiny: float, memory: int) -> str:
+    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str:
         """Work `quantum` units or until closed; says `closed`, `paused`, `memory` or `stalled`."""
         from latentmdp.kernels import history_tree as k
 
-        stop = int(self.tree.count[3]) + quantum
+        stop = int(self.tree.count[k.WORK]) + quantum
         while True:
             code = k.search(
                 self.tree, self.joint, self.grids[-1], len(self.grids) - 1, self.start.prob,
-                gap, floor, tiny, min(stop, self._refine_at()),
+                allowed.relative, allowed.absolute, min(stop, self.refine_at),
             )  # fmt: skip
+            work = int(self.tree.count[k.WORK])
             if code == k.CLOSED:
                 return "closed"
             if code == k.EXHAUSTED:
@@ -81,32 +88,38 @@ class TreeSearch:
                 if self.bytes + 2 * _bytes(self.tree) > memory:
                     return "memory"
                 self.tree = self._resized(self.tree, 2 * len(self.tree.step))
-            elif self.tree.count[3] >= self._refine_at():
-                self._refine(memory)
+            elif work >= self.refine_at:
+                self._refine(budget, memory)
                 return "paused"
-            else:
+            elif work >= stop:
                 return "paused"
 
-    def _refine_at(self) -> int:
-        """The tree's work at which the grid is refined."""
-        finer = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
-        if finer is None or not self.refinable:
-            return 2**62
-        return self.tree_work_at_refinement + grid_work(self.joint, self.horizon, finer) // 2
-
-    def _refine(self, memory: int) -> None:
+    def _refine(self, budget: Budget, memory: int) -> None:
+        """Build the next grid, if there is one and time, work and memory for it."""
         from latentmdp.kernels import history_tree as k
 
-        N = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
-        assert N is not None
-        if self.bytes + grid_bytes(self.joint, self.horizon, self.S, N) > memory // 2:
-            self.refinable = False
+        M = self.joint.like.shape[1]
+        N = next_resolution(M, self.grids[-1].N)
+        work = grid_work(self.joint, self.horizon, N)
+        budget.work = self.work
+        self.refine_at = NEVER
+        if self.bytes + grid_bytes(
+            self.joint, self.horizon, self.S, N
+        ) > memory // 2 or not budget.affords(work, self.work / max(budget.seconds, 1e-3)):
             return
-        self.grids.append(build_grid(self.joint, self.horizon, self.S, N))
-        self.grid_work += grid_work(self.joint, self.horizon, N)
-        self.tree_work_at_refinement = int(self.tree.count[3])
-        k.regrid(self.tree, self.grids[-1], len(self.grids) - 1)
+        grid = build_grid(self.joint, self.horizon, self.S, N, budget.reason)
+        if grid is None:
+            return
+        self.grids.append(grid)
+        self.grid_work += work
+        k.regrid(self.tree, grid, len(self.grids) - 1)
         k.back_up_all(self.tree, self.joint)
+        self.refine_at = int(self.tree.count[k.WORK]) + self._next_work() // 2
+
+    def _next_work(self) -> int:
+        """The work of the next finer grid."""
+        finer = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
+        return grid_work(self.joint, self.horizon, finer)
 
     def _resized(self, old: Any, n: int) -> Any:
         """A tree with room for `n` nodes, and the old one's contents."""
@@ -118,21 +131,21 @@ class TreeSearch:
         size = 1 << (2 * n - 1).bit_length()
         new = Tree(
             count=np.zeros(4, dtype=np.int64),
-            step=np.empty(n, dtype=np.int32),
-            state=np.empty(n, dtype=np.int32),
+            step=np.empty(n, dtype=np.int64),
+            state=np.empty(n, dtype=np.int64),
             belief=np.empty((n, M)),
             lower=np.empty(n),
             upper=np.empty(n),
             first=np.empty(n, dtype=np.int64),
-            inner=np.empty(n, dtype=np.int32),
-            rung=np.empty(n, dtype=np.int32),
-            vertex=np.empty(n, dtype=np.int32),
+            inner=np.empty(n, dtype=np.int64),
+            rung=np.empty(n, dtype=np.int64),
+            vertex=np.empty(n, dtype=np.int64),
             gain=np.empty((n // 2 + 1, self.A)),
-            child=np.empty(2 * n, dtype=np.int32),
+            child=np.empty(2 * n, dtype=np.int64),
             prob=np.empty(2 * n),
-            table=np.full(size, -1, dtype=np.int32),
+            table=np.full(size, -1, dtype=np.int64),
             reach=np.empty(n),
-            queue=np.empty(n, dtype=np.int32),
+            queue=np.empty(n, dtype=np.int64),
         )
         if old is not None:
             for name, a, b in zip(Tree._fields, old, new, strict=True):
@@ -143,7 +156,7 @@ class TreeSearch:
 
     # ------------------------------------------------------------------ the policy
 
-    def policy_parts(self, parts: PolicyParts, slack: float) -> None:
+    def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of the policy that attains the lower bound."""
         from latentmdp.kernels import history_tree as k
 
@@ -171,5 +184,3 @@ class TreeSearch:
 
 def _bytes(part: Any) -> int:
     return sum(x.nbytes for x in part if isinstance(x, np.ndarray))
-
-

@@ -1,30 +1,60 @@
-"""The best history-dependent policy of a known latent MDP, with bounds that prove how good it is."""
+"""The best history-dependent policy of a known latent MDP, with bounds that prove how good it is.
 
-import math
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+Two searches share the work (docs/planning_history.md says when each wins): `layers` where most
+observations leave the belief alone or rule contexts out, `grid` where evidence comes gradually.
+Both are anytime: whenever they are stopped, `lower` is the exact value of the policy handed out and
+`upper` bounds every policy.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.evaluation import evaluate
+from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
-from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.belief_graph import GraphSearch
+from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.joint import Joint, joint_view, start_beliefs
 from latentmdp.planning.policy_parts import PolicyParts
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]
-QUANTUM = 20_000  # work units between looks at the clock
-ROUNDING = 1e-11  # relative to the largest value: a gap below is rounding error
+METHODS = ("auto", "exact", "layers", "grid")
+QUANTUM = 20_000  # least work between two looks at the clock
+ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
+DEFAULT_MEMORY = 4 * 2**30
+
+
+class Search(Protocol):
+    """What both searches offer."""
+
+    name: str
+
+    @property
+    def bounds(self) -> tuple[float, float]: ...
+    @property
+    def work(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str: ...
+    def add_policy(self, parts: PolicyParts, slack: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The gap at which a search may stop: `max(relative * |upper|, absolute)`."""
+
+    relative: float
+    absolute: float
+
+    def gap(self, upper: float) -> float:
+        """As a difference of bounds."""
+        return max(self.relative * abs(upper), self.absolute)
 
 
 @dataclass(frozen=True)
@@ -54,64 +84,112 @@ def plan_history(
     method: str = "auto",
     progress: Progress | None = None,
 ) -> HistoryResult:
-    """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`."""
-    started = time.perf_counter()
-    joint, start = joint_view(model), start_beliefs(model)
-    memory = memory_limit or 4 * 2**30
-    corners = build_grid(joint, model.H, model.S, 1)
-    scale = float(np.abs(corners.upper).max())
-    floor, tiny = ROUNDING * scale, 1e-15 * scale
-    search: Any = (GraphSearch if method == 'layers' else TreeSearch)(joint, start, model.H, corners)
+    """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
+
+    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (one of them, by the
+    kind of the model's observations), or `exact` (as `auto`, to the end whatever the gap). Equal
+    work limits give equal results; a reached time or work limit is the status `time`.
+
+    >>> from latentmdp import make
+    >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), gap=0.01)
+    >>> plan.status, plan.method, plan.upper - plan.lower <= 0.01 * plan.upper
+    ('gap', 'layers', True)
+    """
+    if method not in METHODS:
+        raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+    relative = 0.0 if gap is None or method == "exact" else float(gap)
+    memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
+    budget = Budget(time_limit, work_limit)
     history: list[tuple[float, int, float, float]] = []
-    status = ""
-    with _interruptible() as stop:
-        while not status:
-            low, high = search.bounds
-            history.append((time.perf_counter() - started, search.work, low, high))
-            if progress is not None:
+
+    def report(lower: float, upper: float) -> None:
+        history.append((budget.seconds, budget.work, lower, upper))
+        if progress is not None:
+            try:
                 progress(*history[-1])
-            if stop.is_set():
-                status = "interrupted"
-            elif time_limit is not None and history[-1][0] >= time_limit:
-                status = "time"
-            elif work_limit is not None and search.work >= work_limit:
-                status = "time"
-            else:
-                quantum = QUANTUM
-                if work_limit is not None:
-                    quantum = min(quantum, work_limit - search.work)
-                said = search.advance(quantum, gap or 0.0, floor, tiny, memory)
-                if said in ("memory", "stalled", "closed"):
-                    status = said
-    low, high = search.bounds
-    table = corners.action[:, :, int(np.argmax(model.w))].astype(np.int64)
-    parts = PolicyParts(table, int(np.argmax(model.w)))
-    search.policy_parts(parts, 0.05 * max((gap or 0.0) * abs(high) - (high - low), 0.0))
-    policy = parts.graph()
-    lower = evaluate(model, policy).value
-    upper = max(high, lower)
-    history.append((time.perf_counter() - started, search.work, lower, upper))
+            except KeyboardInterrupt:
+                budget.interrupted.set()
+
+    with budget.catching_interrupts():
+        joint, start = joint_view(model), start_beliefs(model)
+        fits = grid_bytes(joint, model.H, model.S, 1) <= memory
+        corners = build_grid(joint, model.H, model.S, 1, budget.reason) if fits else None
+        if corners is None:
+            return _context_policy(model, budget.reason() or "memory", budget, report, history)
+        scale = float(np.abs(corners.upper).max())
+        allowed = Allowed(relative, ROUNDING * scale)
+        layers = method == "layers" or (method != "grid" and _rules_out(joint))
+        search: Search = (GraphSearch if layers else TreeSearch)(joint, start, model.H, corners)
+        best_context = int(np.argmax(model.w))
+        table = corners.action[:, :, best_context].astype(np.int64)
+        target = allowed
+        while True:
+            status = _run(search, target, budget, memory, report)
+            parts = PolicyParts(table, best_context)
+            low, high = search.bounds
+            search.add_policy(parts, 0.5 * max(allowed.gap(high) - (high - low), 0.0))
+            policy = parts.graph()
+            lower = evaluate(model, policy).value
+            upper = max(high, lower)
+            if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING * scale:
+                break
+            # the policy was cut where it is hardly ever needed, a little too much: search on
+            target = Allowed(0.5 * target.relative, 0.5 * target.absolute)
+        if upper - lower <= 10 * ROUNDING * scale:
+            status = "optimal"
+        elif status == "closed":
+            status = "gap"
+    report(lower, upper)
     return HistoryResult(
-        policy, lower, upper, status, search.name, search.nodes, search.work, history
+        policy, lower, upper, status, search.name, search.nodes, budget.work, history
     )
 
 
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Turns Ctrl-C into an event that is looked at between two pieces of work."""
-    event = threading.Event()
+def _run(
+    search: Search,
+    target: Allowed,
+    budget: Budget,
+    memory: int,
+    report: Callable[[float, float], None],
+) -> str:
+    """Let the search work until it is done or a limit is reached; says which."""
+    while True:
+        budget.work = search.work
+        low, high = search.bounds
+        report(low, high)
+        if high - low <= target.gap(high):
+            return "closed"
+        if reason := budget.reason():
+            return reason
+        quantum = max(QUANTUM, search.work // 200)
+        if budget.work_limit is not None:
+            quantum = min(quantum, budget.work_limit - search.work)
+        said = search.advance(quantum, target, budget, memory)
+        if said in ("memory", "stalled"):
+            budget.work = search.work
+            return said
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        event.set()
 
-    mine = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if mine:
-        signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield event
-    finally:
-        if mine:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+def _rules_out(joint: Joint) -> bool:
+    """Whether most observations are equally likely in all contexts that can show them."""
+    shown = joint.like > 0
+    several = shown.sum(axis=1) > 1
+    least = np.where(shown, joint.like, np.inf).min(axis=1)
+    same = joint.like.max(axis=1) - least <= 1e-12
+    return bool(same[several].sum() > 0.5 * several.sum())
+
+
+def _context_policy(
+    model: LatentMDP,
+    status: str,
+    budget: Budget,
+    report: Callable[[float, float], None],
+    history: list[tuple[float, int, float, float]],
+) -> HistoryResult:
+    """What there is without time or memory for more: a policy for the likeliest context."""
+    value, action = context_optimal(model)
+    policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
+    lower = evaluate(model, policy).value
+    upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
+    report(lower, upper)
+    return HistoryResult(policy, lower, upper, status, "context", 0, budget.work, history)
