@@ -26,7 +26,7 @@ from latentmdp.kernels.optimistic_arena import HEADER, Arena
 def sort_layer(x, which, t, m):
     """Put the default nodes' values at step `t` in descending order (set `which`, context `m`).
 
-    Fast if the last order nearly holds.
+    Fast if the last order nearly holds; ties by state, so that the order has no memory.
     """
     M, S, F, I = x.M, x.S, x.F, x.I  # noqa: E741
     layer = (which * (x.H + 1) + t) * M + m
@@ -36,7 +36,9 @@ def sort_layer(x, which, t, m):
         s = I[state + i]
         value = F[values + s * M]
         j = i
-        while j > 0 and F[best + j - 1] < value:
+        while j > 0 and (
+            F[best + j - 1] < value or (F[best + j - 1] == value and I[state + j - 1] > s)
+        ):
             F[best + j] = F[best + j - 1]
             I[state + j] = I[state + j - 1]
             j -= 1

@@ -70,6 +70,14 @@ def root_bound(x):
 
 
 @kernel
+def bound_contexts(x, contexts):
+    """`root_bound` after new dynamic programming in these contexts."""
+    for m in contexts:
+        context_known(x, m)
+    return root_bound(x)
+
+
+@kernel
 def mark_live(x, policy):
     """Mark the nodes on which the objective can depend: reachable by rows that are not saturated.
 

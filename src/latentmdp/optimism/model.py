@@ -5,15 +5,18 @@ kernels (`kernels/optimistic_backup.py`) read them. Nothing here knows which alg
 true transition probabilities are never read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.learning.counts import Counts
 from latentmdp.model import LatentMDP
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
+
+if TYPE_CHECKING:
+    from latentmdp.learning.counts import Counts
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class OptimisticModel:
     def of(
         cls,
         known: Known,
-        counts: Counts,
+        counts: "Counts",
         rule: Rule,
         setting: Setting,
         rng: np.random.Generator | None = None,
@@ -121,9 +124,15 @@ class OptimisticModel:
         model.refresh(counts, np.arange(rows), rule, setting, rng)
         return model
 
+    def moved_to(self, slot: Floats, coef: Floats) -> "OptimisticModel":
+        """The same model with its numbers in other (flat) arrays, which are filled."""
+        slot, coef = slot.reshape(self.slot.shape), coef.reshape(self.coef.shape)
+        slot[:], coef[:] = self.slot, self.coef
+        return replace(self, slot=slot, coef=coef)
+
     def refresh(
         self,
-        counts: Counts,
+        counts: "Counts",
         rows: Ints,
         rule: Rule,
         setting: Setting,
@@ -168,7 +177,7 @@ class OptimisticModel:
 _FIXED = np.random.default_rng(0)  # for rules that draw nothing
 
 
-def _layout(known: Known, counts: Counts, rule: Rule) -> tuple[Ints, Ints, Ints, Ints]:
+def _layout(known: Known, counts: "Counts", rule: Rule) -> tuple[Ints, Ints, Ints, Ints]:
     """`indptr`, and per slot its row, next state and slot in the counts."""
     row, nxt, source = counts.slot_row, counts.next.copy(), np.arange(len(counts.next))
     wanted = np.zeros((counts.rows, counts.S), dtype=bool)

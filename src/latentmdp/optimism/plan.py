@@ -1,0 +1,106 @@
+"""`optimistic_plan`: the oracle by itself; `make_planner`: the oracle that a learner keeps calling."""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+from latentmdp.optimism.confidence import Rule, Setting, rule_named
+from latentmdp.optimism.model import Known
+from latentmdp.optimism.ties import MarkovPlanner
+from latentmdp.policy import PolicyGraph
+
+if TYPE_CHECKING:
+    from latentmdp.learning.counts import Counts
+
+
+@dataclass(frozen=True)
+class OptimisticPlan:
+    """A policy with its certificate: `lower` is its optimistic value, `upper` bounds the class's."""
+
+    policy: PolicyGraph
+    lower: float
+    upper: float
+    algorithm: str
+    policy_class: str
+    bonus_scale: float
+    seconds: float
+    planner: Any  # give the plan as `warm` to plan again from here
+
+    @property
+    def gap(self) -> float:
+        """How far the policy may be from the largest optimistic value."""
+        return max(self.upper - self.lower, 0.0)
+
+    def __repr__(self) -> str:
+        return (
+            f"OptimisticPlan({self.algorithm}, {self.policy_class}, "
+            f"{self.lower:.6g} <= optimum <= {self.upper:.6g}, {self.seconds:.3g} s)"
+        )
+
+
+def optimistic_plan(
+    model: LatentMDP,
+    visits: "np.ndarray | Counts",
+    algorithm: str = "mvp",
+    policy_class: str = "markov",
+    episodes: int = 1_000_000,
+    delta: float = 0.1,
+    bonus_scale: float = 1.0,
+    warm: OptimisticPlan | None = None,
+    seed: int = 0,
+) -> OptimisticPlan:
+    """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
+
+    `visits (M, S, A, S)` are observed transitions (or a learner's counts, of which the snapshot is
+    used). The model gives `w, nu, R, H`; its `P` is not used. `episodes` and `delta` enter through
+    `iota`; `bonus_scale` multiplies the bonus or the radius.
+
+    >>> import latentmdp as lm, numpy as np
+    >>> model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
+    >>> plan = optimistic_plan(model, np.zeros((model.M, model.S, model.A, model.S), dtype=int))
+    >>> plan.lower, plan.upper  # nothing is known: everything is worth 1
+    (1.0, 1.0)
+    """
+    from latentmdp.learning.counts import Counts
+
+    known = Known.of(model)
+    counts = visits if isinstance(visits, Counts) else Counts.from_visits(visits)
+    if (counts.M, counts.S, counts.A) != (known.M, known.S, known.A):
+        raise ModelError(
+            f"visits must be of {known.M} contexts, {known.S} states and {known.A} actions; "
+            f"they are of {counts.M}, {counts.S} and {counts.A}"
+        )
+    setting = Setting(known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale)
+    began = time.perf_counter()
+    if warm is not None and warm.planner.fits(known, algorithm, setting, policy_class, counts):
+        planner = warm.planner
+    else:
+        stream = np.random.default_rng(seed)
+        planner = make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+    found = planner.replan(counts)
+    return OptimisticPlan(
+        found.policy, float(found.value), float(found.upper), algorithm, policy_class,
+        float(bonus_scale), time.perf_counter() - began, planner,
+    )  # fmt: skip
+
+
+def make_planner(
+    known: Known,
+    rule: Rule,
+    setting: Setting,
+    policy_class: str,
+    random: np.random.Generator,
+    ties: str = "secondary",
+) -> Any:
+    """A planner that is called again and again: `replan(counts, changed)`, `state()`, `restore()`.
+
+    `changed` are the rows whose snapshot differs from the last call's; the answer has `policy`,
+    `value`, `upper`, `kept`. Random numbers come from streams spawned off `random`.
+    """
+    if policy_class == "markov":
+        return MarkovPlanner(known, rule, setting, random, ties)
+    raise ModelError(f"policy_class must be markov or history; it is {policy_class!r}")
