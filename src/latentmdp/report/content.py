@@ -1,0 +1,169 @@
+"""What the page's scripts read: curves, bounds, models, and the policies of the explorer."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.evaluation import context_optimal
+from latentmdp.report.encode import rounded, safe_json
+from latentmdp.report.groups import curves, distinct_models, group_runs
+from latentmdp.report.limits import lower_limit, update_limit, upper_limit
+from latentmdp.report.phases import plan_phase, run_phases
+from latentmdp.report.world import world
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+    from latentmdp.planning.plan import Plan
+    from latentmdp.report.groups import Group
+
+BUDGET = 4_000_000  # bytes for the explorer's policies
+MAX_SOURCES = 16  # learners in the explorer
+
+
+def content(
+    runs: Sequence["Run"], plans: Sequence[tuple[str, "Plan"]], phases: int
+) -> dict[str, Any]:
+    """The whole document."""
+    models, which = distinct_models(runs)
+    groups = group_runs(runs, which)
+    members = [[runs[i] for i in group.runs] for group in groups]
+    sources, left_out = _sources(groups, members, phases)
+    for name, plan in reversed(plans):
+        phase = plan_phase(models[0], plan.policy, plan.lower)
+        sources.append(
+            {"name": f"plan, {name}", "model": 0, "total": 1, "best": None, "phases": [phase]}
+        )
+    data: dict[str, Any] = {
+        "groups": [
+            {"label": group.label, "curves": curves(found)}
+            for group, found in zip(groups, members, strict=True)
+        ],
+        **_limits(groups, members),
+        "optima": _optima(groups, members),
+        "models": [world(model) for model in models],
+        "sources": sources,
+        "plans": [{"name": name, "history": _history(plan)} for name, plan in plans],
+        "leftOut": left_out,
+    }
+    if plans:
+        value = context_optimal(models[0])[0][0]  # (M, S)
+        data["informed"] = float(models[0].w @ (models[0].nu * value).sum(axis=1))
+    return data
+
+
+def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> dict[str, Any]:
+    """Bounds on regret and on updates, each drawn once for all groups that share it."""
+    regret: dict[str, dict[str, Any]] = {}
+    updates: dict[str, dict[str, Any]] = {}
+    lower: list[dict[str, Any]] = []
+    several = (
+        len(
+            {
+                (group.model, found[0].spec.episodes)
+                for group, found in zip(groups, members, strict=True)
+            }
+        )
+        > 1
+    )
+    for group, found in zip(groups, members, strict=True):
+        run = found[0]
+        x = np.array(curves_grid(found))
+        suffix = f", {group.label}" if several else ""
+        bound = upper_limit(run, x)
+        if bound is not None:
+            name = f"theorem's upper bound{suffix}"
+            regret.setdefault(name, {"name": name, "x": x.tolist(), "y": bound["curve"],
+                                     "dash": "5 4", "off": len(regret) > 0})  # fmt: skip
+        name = f"losing every episode{suffix}"
+        regret.setdefault(name, {"name": name, "x": x.tolist(), "y": rounded(x * run.best_value),
+                                 "dash": "1 3", "off": True})  # fmt: skip
+        name = f"the most that doubling allows{suffix}"
+        if len(updates) < 3:
+            updates.setdefault(name, {"name": name, "x": x.tolist(), "y": update_limit(run, x)})
+        least = lower_limit(run)
+        if least is not None:
+            name = f"lower bound for any learner{suffix}"
+            if name not in {entry["name"] for entry in lower}:
+                lower.append({"name": name, "x": least["episode"], "y": least["value"]})
+    kept = sorted(regret.values(), key=lambda limit: bool(limit["off"]))[:6]
+    return {"limits": kept, "updateLimits": list(updates.values()), "lowerLimits": lower}
+
+
+def curves_grid(runs: Sequence["Run"]) -> list[int]:
+    """The grid of a group's curves."""
+    from latentmdp.report.groups import episode_grid
+
+    return episode_grid(min(run.episodes for run in runs)).tolist()
+
+
+def _optima(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> list[dict[str, Any]]:
+    """Best known values, by model and policy class."""
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    models = len({group.model for group in groups})
+    for group, runs in zip(groups, members, strict=True):
+        policy_class = runs[0].spec.policy_class
+        suffix = f", model {group.model + 1}" if models > 1 else ""
+        entry = found.setdefault(
+            (group.model, policy_class),
+            {"name": f"best known, {policy_class}{suffix}", "value": 0.0, "episodes": 1},
+        )
+        entry["value"] = max(entry["value"], *(run.best_value for run in runs))
+        entry["episodes"] = max(entry["episodes"], *(run.episodes for run in runs))
+    return list(found.values())[:6]
+
+
+def _sources(
+    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], phases: int
+) -> tuple[list[dict[str, Any]], str]:
+    """Policies of each group's first run, as many as the budget allows; and what was left out."""
+    sources: list[dict[str, Any]] = []
+    left = BUDGET
+    notes = []
+    for i, (group, found) in enumerate(zip(groups, members, strict=True)):
+        if i >= MAX_SOURCES:
+            notes.append(f"learners after the first {MAX_SOURCES}")
+            break
+        run = found[0]
+        kept = run_phases(run, phases)
+        share = left // (min(len(groups), MAX_SOURCES) - i)
+        thinned, size = _thin(kept, share)
+        if len(thinned) < len(kept):
+            notes.append(f"{len(kept) - len(thinned)} large policies of {group.label}")
+        if not thinned:
+            continue
+        left -= size
+        seed = f", seed {run.spec.seed}" if len(found) > 1 else ""
+        sources.append(
+            {
+                "name": group.label + seed,
+                "model": group.model,
+                "total": len(run.state["table"]["episode"]),
+                "best": run.best_value,
+                "phases": thinned,
+            }
+        )
+    return sources, f"Left out to keep this file small: {', '.join(notes)}." if notes else ""
+
+
+def _thin(phases: list[dict[str, Any]], limit: int) -> tuple[list[dict[str, Any]], int]:
+    """Drop hoped-for values, then phases from the middle, until the rest fits."""
+    size = [len(safe_json(phase)) for phase in phases]
+    if sum(size) > limit:
+        for phase in phases:
+            phase.pop("hoped", None)
+        size = [len(safe_json(phase)) for phase in phases]
+    while phases and sum(size) > limit:
+        drop = max(range(len(phases)), key=lambda i: (0 < i < len(phases) - 1, size[i]))
+        del phases[drop], size[drop]
+    return phases, sum(size)
+
+
+def _history(plan: "Plan") -> list[list[float | None]]:
+    """`[seconds, lower, upper]` at a few hundred moments, and at the end."""
+    entries = [(seconds, lower, upper) for seconds, _, lower, upper in plan.history]
+    if not entries:
+        return []
+    every = max(1, len(entries) // 200)
+    kept = [*entries[::every], (plan.seconds, plan.lower, plan.upper)]
+    return [rounded(entry, 10) for entry in kept]

@@ -1,0 +1,106 @@
+"""Runs that differ only by their seed belong together: one line with a band in every chart."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.report.encode import rounded
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+    from latentmdp.model import LatentMDP
+
+POINTS = 150  # of a curve, evenly on a logarithmic axis; a third as many more on a linear one
+FEW = 10  # with fewer seeds a band reaches from the lowest to the highest
+
+
+@dataclass(frozen=True)
+class Group:
+    """The seeds of one setting; `runs` and `model` index the report's lists."""
+
+    label: str
+    model: int
+    runs: tuple[int, ...]
+
+
+def distinct_models(runs: Sequence["Run"]) -> tuple[list["LatentMDP"], list[int]]:
+    """The different models, and which of them each run has."""
+    models: list[LatentMDP] = []
+    which = []
+    for run in runs:
+        for i, model in enumerate(models):
+            if run.model is model or run.model == model:
+                which.append(i)
+                break
+        else:
+            which.append(len(models))
+            models.append(run.model)
+    return models, which
+
+
+def group_runs(runs: Sequence["Run"], which: Sequence[int]) -> list[Group]:
+    """Groups in order of their first run; labels say what tells the groups apart."""
+    settings = []
+    for run, model in zip(runs, which, strict=True):
+        setting = asdict(run.spec) | {"model": model, "played": run.episodes}
+        del setting["seed"]
+        settings.append(setting)
+    varying = {key for key in settings[0] if len({str(s[key]) for s in settings}) > 1}
+    groups: dict[str, list[int]] = {}
+    for i, setting in enumerate(settings):
+        groups.setdefault(_label(setting, varying), []).append(i)
+    return [Group(label, which[members[0]], tuple(members)) for label, members in groups.items()]
+
+
+def _label(setting: dict[str, Any], varying: set[str]) -> str:
+    parts = [setting["algorithm"], setting["policy_class"]]
+    if setting["bonus_scale"] != 1.0:
+        parts.append(f"bonus × {setting['bonus_scale']:g}")
+    for key, form in (("delta", "δ = {:g}"), ("episodes", "K = {:,}"), ("simulator", "{}")):
+        if key in varying:
+            parts.append(form.format(setting[key]))
+    if "played" in varying and setting["played"] != setting["episodes"]:
+        parts.append(f"{setting['played']:,} played")
+    if "model" in varying:
+        parts.append(f"model {setting['model'] + 1}")
+    return ", ".join(parts)
+
+
+def episode_grid(episodes: int) -> np.ndarray:
+    """Where curves are evaluated: logarithmic and linear, so that both axes show smooth lines."""
+    both = [np.geomspace(1, episodes, POINTS), np.linspace(1, episodes, POINTS // 3)]
+    return np.unique(np.rint(np.concatenate(both)).astype(np.int64))
+
+
+def curves(runs: Sequence["Run"]) -> dict[str, Any]:
+    """Regret, value and updates of one group on a common grid, with bands over seeds."""
+    grid = episode_grid(min(run.episodes for run in runs))
+    regret = np.array([run.regret_at(grid) for run in runs])
+    table = [run.state["table"] for run in runs]
+    phase = [np.searchsorted(t["episode"], grid, side="right") - 1 for t in table]
+
+    def at(column: str) -> np.ndarray:
+        return np.array([t[column][p] for t, p in zip(table, phase, strict=True)])
+
+    slack = [max(run.optimal[1], run.best_value) - run.best_value for run in runs]
+    return {
+        "episode": grid.tolist(),
+        "regret": band(regret),
+        "regretUpper": rounded(np.median(regret + np.outer(slack, grid), axis=0)),
+        "value": band(at("value")),
+        "optimistic": rounded(np.median(at("optimistic_value"), axis=0)),
+        "updates": band(np.array([p.astype(float) for p in phase])),
+        "seeds": len(runs),
+    }
+
+
+def band(values: np.ndarray) -> dict[str, Any]:
+    """`values (seeds, points)` as a middle line and, for several seeds, a band around it."""
+    line = {"middle": rounded(np.median(values, axis=0))}
+    if len(values) == 1:
+        return line
+    shares = (0.0, 1.0) if len(values) < FEW else (0.1, 0.9)
+    low, high = np.quantile(values, shares, axis=0)
+    return line | {"low": rounded(low), "high": rounded(high)}

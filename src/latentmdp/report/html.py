@@ -1,0 +1,84 @@
+"""HTML from data, with every text escaped: the only place of the report that writes tags."""
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class Html(str):
+    """Text that is HTML already; everything else is escaped when it is put into a page."""
+
+    __slots__ = ()
+
+
+def text(value: Any) -> Html:
+    """Escaped, unless it is HTML already."""
+    return value if isinstance(value, Html) else Html(html.escape(str(value), quote=True))
+
+
+def tag(name: str, *children: Any, **attributes: Any) -> Html:
+    """An element; `class_` and `for_` lose their underscore, other underscores become dashes."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{written}>{''.join(text(child) for child in children)}</{name}>")
+
+
+def join(parts: Iterable[Any], between: str = "\n") -> Html:
+    """Several pieces, one after the other."""
+    return Html(between.join(text(part) for part in parts))
+
+
+def section(ident: str, title: str, *children: Any) -> Html:
+    """A landmark with a heading of its own."""
+    heading = tag("h2", title, id=f"{ident}-title")
+    return tag("section", heading, *children, id=ident, aria_labelledby=f"{ident}-title")
+
+
+def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Html:
+    """A table that scrolls by itself; numbers to the right, the first cell names its row."""
+    body = []
+    numeric: set[int] = set()
+    for first, *others in rows:
+        cells = [tag("th", first, scope="row", class_="name")]
+        for i, value in enumerate(others):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            numeric |= {i + 1} if is_number else set()
+            cells.append(tag("td", number(value) if is_number else value,
+                             class_="number" if is_number else "name"))  # fmt: skip
+        body.append(tag("tr", *cells))
+    head = tag("tr", *(tag("th", header, scope="col", class_="number" if i in numeric else None)
+                       for i, header in enumerate(headers)))  # fmt: skip
+    return tag(
+        "div",
+        tag("table", tag("caption", caption, class_="unseen"), tag("thead", head),
+            tag("tbody", *body)),
+        class_="scroll", tabindex=0, role="region", aria_label=caption,
+    )  # fmt: skip
+
+
+def number(value: float) -> str:
+    """A number for people: thousands apart, four digits, powers of ten where it is large."""
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**7 else _power(float(value))
+    if value != value or value in (float("inf"), float("-inf")):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-3:
+        return _power(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _power(value: float) -> str:
+    front, power = f"{value:.2e}".split("e")
+    front = front.rstrip("0").rstrip(".")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if front == "1" else f"{front} × 10{raised}"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 seed`, `12 seeds`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"

@@ -1,0 +1,81 @@
+// Decoding what report/encode.py wrote. Names are data: they only ever become text nodes.
+
+const WIDTHS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array, q16: Uint16Array };
+
+function decode(packed) {
+  if (packed && packed.index !== undefined) {
+    const index = decode(packed.index);
+    return Float64Array.from(index, (i) => packed.values[i]);
+  }
+  const at = packed.indexOf(":");
+  const kind = packed.slice(0, at);
+  const text = atob(packed.slice(at + 1));
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const numbers = new WIDTHS[kind](bytes.buffer);
+  return kind === "q16" ? Float64Array.from(numbers, (x) => x / 65535) : numbers;
+}
+
+function sums(lengths) {
+  const indptr = new Uint32Array(lengths.length + 1);
+  for (let i = 0; i < lengths.length; i++) indptr[i + 1] = indptr[i] + lengths[i];
+  return indptr;
+}
+
+function readModel(data) {
+  const name = (names, fallback) => (i) => (names ? names[i] : fallback(i));
+  return {
+    ...data,
+    nu: decode(data.nu),
+    indptr: sums(decode(data.length)),
+    next: decode(data.next),
+    symbol: decode(data.symbol),
+    prob: decode(data.prob),
+    reward: decode(data.reward),
+    state: name(data.stateNames, (s) => `state ${s}`),
+    action: name(data.actionNames, (a) => `action ${a}`),
+    context: name(data.contextNames, (m) => `context ${m}`),
+    row: (m, s, a) => (m * data.S + s) * data.A + a,
+  };
+}
+
+// A policy graph; a Markov policy is stored as its table alone and gets one node per (step, state).
+function readPolicy(data, model) {
+  const { H, S } = model;
+  if (data.table) {
+    const ids = Uint32Array.from({ length: H * S }, (_, i) => i);
+    const none = new Uint8Array(0);
+    return {
+      N: H * S, action: decode(data.table), step: ids.map((i) => Math.floor(i / S)), state: ids.map((i) => i % S),
+      indptr: new Uint32Array(H * S + 1), symbol: none, next: none, node: none, root: ids.slice(0, S), default: ids, markov: true,
+    };
+  }
+  const policy = { indptr: sums(decode(data.degree)), markov: false };
+  for (const part of ["step", "state", "action", "symbol", "next", "node", "root", "default"]) policy[part] = decode(data[part]);
+  policy.N = policy.step.length;
+  return policy;
+}
+
+// The model as a file that `latentmdp.load` reads (docs/formats.md, sparse JSON).
+function modelFile(model) {
+  const rows = model.indptr.length - 1;
+  const perRow = Array.from({ length: rows }, (_, i) => model.reward[model.indptr[i]]);
+  const file = {
+    format: "latentmdp model", H: model.H, discount: model.discount, observe_rewards: model.observeRewards, w: model.w,
+    nu: Array.from({ length: model.M }, (_, m) => Array.from(model.nu.slice(m * model.S, (m + 1) * model.S))),
+    indptr: Array.from(model.indptr), next: Array.from(model.next), prob: Array.from(model.prob),
+    reward: model.rewardsOnTransitions ? Array.from(model.reward) : perRow,
+    rewards_on_transitions: model.rewardsOnTransitions,
+  };
+  if (model.returnLimit !== null) file.max_return = model.returnLimit;
+  if (model.rewardScale !== 1) file.reward_scale = model.rewardScale;
+  if (model.rewardShift !== 0) file.reward_shift = model.rewardShift;
+  for (const what of ["state", "action", "context"]) if (model[`${what}Names`]) file[`${what}_names`] = model[`${what}Names`];
+  if (model.layout) {
+    file.layout_shape = model.layout.shape;
+    file.layout_positions = model.layout.positions;
+    file.layout_walls = model.layout.walls;
+    if (model.layout.marks) file.layout_marks = model.layout.marks.flatMap((states, m) => states.map((s) => [m, s]));
+  }
+  return JSON.stringify(file);
+}

@@ -1,0 +1,132 @@
+// Episodes, beliefs and values, computed here from the stored model and policy.
+
+// First index at which the running sum of weights exceeds u times their total.
+function pick(weights, u) {
+  let total = 0;
+  for (const x of weights) total += x;
+  let sum = 0, last = 0;
+  for (let i = 0; i < weights.length; i++) {
+    if (weights[i] > 0) last = i;
+    sum += weights[i];
+    if (weights[i] > 0 && u * total < sum) return i;
+  }
+  return last;
+}
+
+function normalized(weights) {
+  let total = 0;
+  for (const x of weights) total += x;
+  return total > 0 ? weights.map((x) => x / total) : null;
+}
+
+// b_m proportional to w_m nu_m(s)
+function initialBelief(model, s) {
+  return normalized(model.w.map((w, m) => w * model.nu[m * model.S + s]));
+}
+
+// b_m(h a r s') proportional to b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]
+function updateBelief(model, belief, s, a, next, symbol) {
+  return normalized(belief.map((b, m) => {
+    const row = model.row(m, s, a);
+    for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
+      if (model.next[i] === next && model.symbol[i] === symbol) return b * model.prob[i];
+    }
+    return 0;
+  }));
+}
+
+function successor(policy, model, node, symbol, next) {
+  for (let e = policy.indptr[node]; e < policy.indptr[node + 1]; e++) {
+    if (policy.symbol[e] === symbol && policy.next[e] === next) return policy.node[e];
+  }
+  return policy.default[(policy.step[node] + 1) * model.S + next];
+}
+
+// One episode in context m. `overrides` (step -> action) makes the agent deviate; the policy then
+// goes on from its default node. Entry t is before the action of step t; the last one is the end.
+function playEpisode(model, policy, m, seed, overrides) {
+  const draw = uniforms(seed);
+  let s = pick(Array.from(model.nu.slice(m * model.S, (m + 1) * model.S)), draw());
+  let belief = initialBelief(model, s);
+  let node = policy.root[s];
+  let total = 0, weight = 1;
+  const steps = [];
+  for (let t = 0; t < model.H; t++) {
+    const asked = policy.action[node];
+    const action = overrides.has(t) ? overrides.get(t) : asked;
+    const row = model.row(m, s, action);
+    const from = model.indptr[row];
+    const i = from + pick(Array.from(model.prob.slice(from, model.indptr[row + 1])), draw());
+    const [next, symbol, reward] = [model.next[i], model.symbol[i], model.reward[i]];
+    steps.push({ t, state: s, node, belief, asked, action, next, symbol, reward, total });
+    total += weight * reward;
+    weight *= model.discount;
+    belief = updateBelief(model, belief, s, action, next, symbol);
+    if (t + 1 < model.H) node = action === asked ? successor(policy, model, node, symbol, next) : policy.default[(t + 1) * model.S + next];
+    s = next;
+  }
+  steps.push({ t: model.H, state: s, node: null, belief, total });
+  return steps;
+}
+
+// alpha (N x M): expected remaining reward at each node in each context. Nodes are sorted by step.
+function alphaVectors(model, policy) {
+  const { M, H } = model;
+  const alpha = new Float64Array(policy.N * M);
+  for (let n = policy.N - 1; n >= 0; n--) {
+    for (let m = 0; m < M; m++) {
+      const row = model.row(m, policy.state[n], policy.action[n]);
+      let sum = 0;
+      for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
+        const later = policy.step[n] + 1 < H ? alpha[successor(policy, model, n, model.symbol[i], model.next[i]) * M + m] : 0;
+        sum += model.prob[i] * (model.reward[i] + model.discount * later);
+      }
+      alpha[n * M + m] = sum;
+    }
+  }
+  return alpha;
+}
+
+// What each action is worth now, under the belief: taken once, then on with the policy.
+function actionValues(model, policy, alpha, at) {
+  const values = new Array(model.A).fill(0);
+  for (let a = 0; a < model.A; a++) {
+    for (let m = 0; m < model.M; m++) {
+      if (!at.belief || at.belief[m] === 0) continue;
+      const row = model.row(m, at.state, a);
+      for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
+        let later = 0;
+        if (at.t + 1 < model.H) {
+          const to = a === at.asked ? successor(policy, model, at.node, model.symbol[i], model.next[i]) : policy.default[(at.t + 1) * model.S + model.next[i]];
+          later = alpha[to * model.M + m];
+        }
+        values[a] += at.belief[m] * model.prob[i] * (model.reward[i] + model.discount * later);
+      }
+    }
+  }
+  return values;
+}
+
+// Expected visits of each state in an episode of this policy (context null: all, by weight).
+function expectedVisits(model, policy, context) {
+  const { M, S, H } = model;
+  const reach = new Float64Array(policy.N * M);
+  for (let m = 0; m < M; m++) {
+    const weight = context === null ? model.w[m] : m === context ? 1 : 0;
+    for (let s = 0; s < S; s++) reach[policy.root[s] * M + m] += weight * model.nu[m * S + s];
+  }
+  const visits = new Float64Array(S);
+  for (let n = 0; n < policy.N; n++) {
+    for (let m = 0; m < M; m++) {
+      const here = reach[n * M + m];
+      if (here === 0) continue;
+      visits[policy.state[n]] += here;
+      if (policy.step[n] + 1 === H) continue;
+      const row = model.row(m, policy.state[n], policy.action[n]);
+      for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
+        reach[successor(policy, model, n, model.symbol[i], model.next[i]) * M + m] += here * model.prob[i];
+      }
+    }
+  }
+  return visits;
+}

@@ -1,0 +1,269 @@
+"""The page's sections: what can be said without JavaScript is said here."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp._version import __version__
+from latentmdp.model import LatentMDP
+from latentmdp.report.groups import FEW, Group
+from latentmdp.report.html import Html, count, join, number, section, table, tag
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+    from latentmdp.planning.plan import Plan
+
+CARDS = 12  # groups beyond that are in the table alone
+
+
+def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]) -> str:
+    """One sentence of what was run."""
+    model = models[0]
+    sizes = (
+        f"{count(model.M, 'context')}, {count(model.S, 'state')}, {count(model.A, 'action')}, "
+        f"{count(model.H, 'step')}"
+    )
+    what = f"a latent MDP with {sizes}" if len(models) == 1 else count(len(models), "latent MDP")
+    most = max(run.episodes for run in runs)
+    return (
+        f"{count(len(groups), 'learner')} on {what}; {count(most, 'episode')}, "
+        f"{count(len(runs), 'run')} in all. Nothing is sampled that can be computed: values and "
+        "regret are exact."
+    )
+
+
+def in_short(runs: Sequence["Run"], groups: Sequence[Group]) -> Html:
+    """A card for each group, and a table of all of them."""
+    cards = [_card(i, group, [runs[j] for j in group.runs]) for i, group in enumerate(groups)]
+    parts: list[Any] = [tag("ul", *cards[:CARDS], class_="cards")]
+    if len(groups) > 1:
+        rows = [_row(group, [runs[j] for j in group.runs]) for group in groups]
+        headers = ("learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
+                   "updates", "seconds")  # fmt: skip
+        parts.append(table("All learners at their last episode", headers, rows))
+    return section("short", "In short", *parts)
+
+
+def _numbers(runs: Sequence["Run"]) -> dict[str, Any]:
+    regret = np.array([run.regret for run in runs])
+    return {
+        "regret": float(np.median(regret)),
+        "low": float(regret.min()),
+        "high": float(regret.max()),
+        "value": float(np.median([run.final_value for run in runs])),
+        "best": max(run.best_value for run in runs),
+        "updates": round(float(np.median([run.updates for run in runs]))),
+        "seconds": float(np.median([run.seconds for run in runs])),
+    }
+
+
+def _card(i: int, group: Group, runs: Sequence["Run"]) -> Html:
+    n = _numbers(runs)
+    loss = n["regret"] / runs[0].episodes
+    facts = [
+        ("per episode", number(loss)),
+        ("value at the end", f"{n['value']:.4f}"),
+        ("best known value", f"{n['best']:.4f}"),
+        ("updates", number(n["updates"])),
+        ("seconds", f"{n['seconds']:.2f}"),
+    ]
+    if len(runs) > 1:
+        facts.insert(1, (count(len(runs), "seed"), f"{number(n['low'])} – {number(n['high'])}"))
+    listed = tag("dl", *(join([tag("dt", k), tag("dd", v)], "") for k, v in facts))
+    return tag(
+        "li",
+        tag("h3", group.label),
+        tag("div", number(n["regret"]), class_="big"),
+        tag("div", f"regret after {count(runs[0].episodes, 'episode')}", class_="small soft"),
+        listed,
+        class_="card",
+        style=f"--tone: var(--c{i % 8})",
+    )
+
+
+def _row(group: Group, runs: Sequence["Run"]) -> tuple[Any, ...]:
+    n = _numbers(runs)
+    return (
+        group.label, len(runs), n["regret"], n["low"], n["high"], n["value"], n["best"],
+        n["updates"], round(n["seconds"], 2),
+    )  # fmt: skip
+
+
+def regret_section(several_seeds: bool, limits: Sequence[dict[str, Any]]) -> Html:
+    """The regret chart and how to read it."""
+    words = [
+        "Regret is what was lost against the best policy of the same class, summed over all "
+        "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
+        "bends down to level has found the best policy."
+    ]
+    if several_seeds:
+        words.append(band_words())
+    if any(not limit["off"] for limit in limits):
+        words.append(
+            "The theorem's bound holds for its two algorithms with probability 1 − 9δ, with all "
+            "its constants, and Var* replaced by the most it can be: it is a promise, not a guess."
+        )
+    return section("regret", "Regret", tag("p", " ".join(words)), tag("div", id="chart-regret"))
+
+
+def band_words() -> str:
+    """What a band is."""
+    return (
+        "Lines are medians over seeds; bands reach from the lowest to the highest seed "
+        f"(from the 10th to the 90th percentile with {FEW} seeds or more)."
+    )
+
+
+def explorer_section(left_out: str) -> Html:
+    """The explorer's place and its words."""
+    words = tag(
+        "p",
+        "Watch one episode: the page plays it here and now from the stored policy and model, with "
+        "the seed you choose. Early policies explore; late ones search where it pays. ",
+        Html("Keys: <kbd>←</kbd> <kbd>→</kbd> step, <kbd>space</kbd> plays, <kbd>n</kbd> next seed, "
+             "<kbd>page up</kbd> <kbd>page down</kbd> earlier and later policy."),
+    )  # fmt: skip
+    note = tag("p", left_out, class_="note small") if left_out else ""
+    return section("explore", "Episode explorer", words, tag("div", id="explorer"), note)
+
+
+def chart_section(ident: str, title: str, words: str) -> Html:
+    """A section with one chart."""
+    return section(ident, title, tag("p", words), tag("div", id=f"chart-{ident}"))
+
+
+def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> Html:
+    """Certificates: what is proved about the optimum, and what memory and information are worth."""
+    rows: list[tuple[Any, ...]] = [
+        (name, plan.policy_class, plan.lower, plan.upper, f"{100 * plan.gap:.3g}%", plan.status,
+         plan.method, plan.nodes, round(plan.seconds, 2))
+        for name, plan in plans
+    ]  # fmt: skip
+    headers = ("plan", "class", "value of its policy", "no policy beats", "gap", "status",
+               "method", "nodes", "seconds")  # fmt: skip
+    parts: list[Any] = [
+        tag("p", "The first number is the exact value of a policy that was found; the second is "
+                 "proved: no policy of that class is worth more."),
+        table("Planning certificates", headers, rows),
+        *_worths(plans, informed),
+    ]  # fmt: skip
+    for i, (name, plan) in enumerate(plans):
+        if len(plan.history) > 1:
+            parts.append(tag("div", tag("h3", f"{name}: bounds over time"),
+                             tag("div", id=f"chart-plan-{i}")))  # fmt: skip
+    return section("planning", "Planning certificates", *parts)
+
+
+def _worths(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> list[Html]:
+    by_class = {plan.policy_class: plan for _, plan in plans}
+    history, markov = by_class.get("history"), by_class.get("markov")
+    rows: list[tuple[Any, ...]] = []
+    if history and markov:
+        low, high = max(0.0, history.lower - markov.upper), history.upper - markov.lower
+        rows.append(("memory: with against without", low, high))
+    if history and informed is not None:
+        low, high = max(0.0, informed - history.upper), max(0.0, informed - history.lower)
+        rows.append(("information: knowing the context beforehand", low, high))
+    return [table("What it is worth", ("worth of", "at least", "at most"), rows)] if rows else []
+
+
+def setting_section(
+    runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]
+) -> Html:
+    """Spec, seeds, versions, and one command per learner to do it again."""
+    keys = list(asdict(runs[0].spec))
+    keys.remove("seed")
+    rows = []
+    for group in groups:
+        first = runs[group.runs[0]]
+        spec = asdict(first.spec)
+        seeds = _ranges([runs[i].spec.seed for i in group.runs])
+        rows.append((group.label, *(_plain(spec[key]) for key in keys), seeds))
+    parts: list[Any] = [
+        table("What was run", ("learner", *(key.replace("_", " ") for key in keys), "seeds"), rows)
+    ]
+    for i, model in enumerate(models):
+        parts += _model_words(i, model, len(models))
+    parts.append(tag("h3", "Again"))
+    parts.append(tag("p", "Save the model with the button above, then (same versions, same bits):"))
+    lines = [_command(runs, group, len(models)) for group in groups[:CARDS]]
+    block = tag("pre", "\n".join(lines), id="again")
+    parts.append(tag("div", block, tag("button", "copy", type="button", data_copy="again"),
+                     class_="copy"))  # fmt: skip
+    versions = ", ".join(f"{name} {found}" for name, found in software().items())
+    parts.append(tag("p", f"Versions: {versions}.", class_="small soft"))
+    return section("setting", "What was run", *parts)
+
+
+def _model_words(i: int, model: LatentMDP, models: int) -> list[Html]:
+    name = model_file(i, models)
+    rewards = "observed" if model.observe_rewards else "hidden until the end"
+    words = (
+        f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} steps, "
+        f"at most Γ = {model.Gamma} next states; rewards {rewards}."
+    )
+    if model.reward_scale != 1.0 or model.reward_shift != 0.0:
+        words += (
+            f" Rewards were normalised: 1 here is {number(model.reward_scale)} of the original "
+            f"units, after adding {number(-model.reward_shift)} per step."
+        )
+    button = tag("button", f"save the model as {name}", type="button", class_="save",
+                 data_model=i, data_file=name)  # fmt: skip
+    return [
+        tag("h3", "Model" if models == 1 else f"Model {i + 1}"),
+        tag("p", words),
+        tag("p", button),
+    ]
+
+
+def model_file(i: int, models: int) -> str:
+    """What the page calls the file it writes."""
+    return "model.json" if models == 1 else f"model-{i + 1}.json"
+
+
+def _command(runs: Sequence["Run"], group: Group, models: int) -> str:
+    spec = runs[group.runs[0]].spec
+    seeds = sorted(runs[i].spec.seed for i in group.runs)
+    words = [
+        "latentmdp", "learn", model_file(group.model, models), "--algorithm", spec.algorithm,
+        "--episodes", str(spec.episodes), "--class", spec.policy_class,
+    ]  # fmt: skip
+    defaults = {"delta": 0.1, "bonus_scale": 1.0, "simulator": "counts"}
+    for key, default in defaults.items():
+        if getattr(spec, key) != default:
+            words += [f"--{key.replace('_', '-')}", f"{getattr(spec, key)}"]
+    words += ["--seed", str(seeds[0])]
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[0] + len(seeds))):
+        words += ["--seeds", str(len(seeds))]
+    return shlex.join(words)
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """`0 to 4, 7`."""
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and seed == parts[-1][1] + 1:
+            parts[-1][1] = seed
+        else:
+            parts.append([seed, seed])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in parts)
+
+
+def _plain(value: Any) -> str:
+    return number(value) if isinstance(value, int) else str(value)
+
+
+def software() -> dict[str, str]:
+    """Versions of what decides the bits."""
+    found = {"latentmdp": __version__, "Python": python_version()}
+    for name in ("numpy", "numba", "scipy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

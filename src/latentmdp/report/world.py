@@ -1,0 +1,59 @@
+"""A model as the page needs it: its rows to the bit, names, and where to draw its states."""
+
+from typing import Any
+
+import numpy as np
+
+from latentmdp.model import LatentMDP
+from latentmdp.report.encode import real, rounded, whole
+
+MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one
+
+
+def world(model: LatentMDP) -> dict[str, Any]:
+    """Everything of the model; the page can write it out again as a file for `lm.load`."""
+    layout = model.layout
+    data: dict[str, Any] = {
+        "M": model.M,
+        "S": model.S,
+        "A": model.A,
+        "H": model.H,
+        "w": model.w.tolist(),
+        "nu": real(model.nu),
+        "discount": model.discount,
+        "observeRewards": model.observe_rewards,
+        "returnLimit": model.return_limit,
+        "rewardScale": model.reward_scale,
+        "rewardShift": model.reward_shift,
+        "rewardsOnTransitions": model.rewards_on_transitions,
+        "length": whole(np.diff(model.indptr)),
+        "next": whole(model.next),
+        "symbol": whole(model.symbol),
+        "prob": real(model.prob),
+        "reward": real(model.reward),
+        "stateNames": _names(model.state_names),
+        "actionNames": _names(model.action_names),
+        "contextNames": _names(model.context_names),
+        "layout": None,
+        "places": None,
+    }
+    if layout is not None:
+        from latentmdp.drawing.policies import action_directions
+
+        data["layout"] = {
+            "shape": list(layout.shape),
+            "positions": [list(cell) for cell in layout.positions],
+            "walls": [list(cell) for cell in layout.walls],
+            "marks": None if layout.marks is None else [list(marks) for marks in layout.marks],
+            "directions": [rounded(d, 4) for d in action_directions(model)],
+        }
+    elif model.S <= MAX_DIAGRAM:
+        from latentmdp.drawing.diagram import diagram_places
+
+        places = diagram_places(model, None)
+        data["places"] = [rounded(place, 4) for place in places]
+    return data
+
+
+def _names(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else [str(name) for name in names]

@@ -1,0 +1,150 @@
+"""`write_report`: one self-contained HTML file about runs, readable offline."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latentmdp._version import __version__
+from latentmdp.errors import ModelError
+from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.report import sections
+from latentmdp.report.audits import audit_section
+from latentmdp.report.content import content
+from latentmdp.report.encode import safe_json
+from latentmdp.report.html import Html, join, tag, text
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+    from latentmdp.planning.plan import Plan
+
+SCRIPTS = (
+    "data", "random", "episode", "svg", "scale", "chart", "charts", "views", "explorer", "main",
+)  # fmt: skip
+
+
+def write_report(
+    runs: "Run | PathLike | Iterable[Run | PathLike]",
+    path: PathLike,
+    *,
+    plan: "Plan | Sequence[Plan] | Mapping[str, Plan] | None" = None,
+    audit: Any = None,
+    title: str | None = None,
+    phases: int = 12,
+) -> Path:
+    """Write one HTML file about these runs (or folders of saved runs); returns its path.
+
+    `plan`: planning certificates to show, of the first run's model; their policies can be explored.
+    `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
+    policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
+    audit=True)` kept them; else each learner's first run is played again, to the same bits; 1 takes
+    the last policy alone and plays nothing again.
+    """
+    found = _runs(runs)
+    if not isinstance(phases, int) or phases < 0:
+        raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
+    plans = _named(plan, lambda p: f"{p.policy_class} class")
+    audits = _named(audit, lambda a: "audit")
+    data = content(found, plans, phases)
+    html = _page(title or _title(found), _sections(found, data, plans, audits), data)
+    write_atomically(path, lambda file: _write(file, html))
+    return Path(path)
+
+
+def _runs(runs: Any) -> list["Run"]:
+    from latentmdp.learning.run import Run, load_run
+
+    given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    found = [run if isinstance(run, Run) else load_run(run) for run in given]
+    if not found:
+        raise ModelError("a report needs at least one run; it was given none")
+    for run in found:
+        if run.episodes < 1:
+            raise ModelError("a report needs runs with episodes; one has none")
+    return found
+
+
+def _named(given: Any, name: Any) -> list[tuple[str, Any]]:
+    """Pairs of a unique name and a thing, from one, several, or a mapping of them."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [(str(key), value) for key, value in given.items()]
+    things = list(given) if isinstance(given, (list, tuple)) else [given]
+    names = [name(thing) for thing in things]
+    return [
+        (n if names.count(n) == 1 else f"{n} {i + 1}", thing)
+        for i, (n, thing) in enumerate(zip(names, things, strict=True))
+    ]
+
+
+def _title(runs: Sequence["Run"]) -> str:
+    names = list(dict.fromkeys(run.spec.algorithm for run in runs))
+    shown = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+    return f"Learning with {shown}"
+
+
+def _sections(
+    runs: Sequence["Run"],
+    data: dict[str, Any],
+    plans: Sequence[tuple[str, "Plan"]],
+    audits: Sequence[tuple[str, Any]],
+) -> list[tuple[str, str, Html]]:
+    """`(id, name in the contents, html)` of each section."""
+    from latentmdp.report.groups import distinct_models, group_runs
+
+    models, which = distinct_models(runs)
+    groups = group_runs(runs, which)
+    found = [
+        ("short", "In short", sections.in_short(runs, groups)),
+        ("regret", "Regret", sections.regret_section(
+            any(len(group.runs) > 1 for group in groups), data["limits"])),
+        ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
+        ("value", "Value", sections.chart_section(
+            "value", "Value of the policy",
+            "What the policy in force is really worth per episode, exactly, and what the learner "
+            "hoped for when it chose it (dotted). Where the dotted line comes down to the solid "
+            "one, optimism is used up.")),
+        ("updates", "Updates", sections.chart_section(
+            "updates", "Updates",
+            "The policy changes only when some row's visits double, so updates grow with the "
+            "logarithm of episodes. Dashed: the most that doubling allows.")),
+    ]  # fmt: skip
+    if plans:
+        html = sections.plan_section(plans, data.pop("informed"))
+        found.append(("planning", "Planning", html))
+    if audits:
+        found.append(("audit", "Audit", audit_section(audits)))
+    found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
+    data["lead"] = sections.lead(runs, models, groups)
+    return found
+
+
+def _page(title: str, parts: Sequence[tuple[str, str, Html]], data: dict[str, Any]) -> str:
+    folder = files("latentmdp.report") / "page"
+    source = {name: (folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS}
+    script = '"use strict";\n(() => {\n' + "\n".join(source.values()) + "\n})();\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    values = {
+        "title": text(title),
+        "lead": text(data.pop("lead")),
+        "version": text(__version__),
+        "date": text(datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        "style": (folder / "page.css").read_text(encoding="utf-8"),
+        "contents": join(tag("a", name, href=f"#{ident}") for ident, name, _ in parts),
+        "sections": join(html for _, _, html in parts),
+        "data": safe_json(data),
+        "script_hash": f"sha256-{digest}",
+        "script": script,
+    }
+    template = (folder / "page.html").read_text(encoding="utf-8")
+    # one pass: what is put in is never looked at again
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
+
+
+def _write(file: Any, html: str) -> None:
+    file.write(html.encode("utf-8"))
