@@ -253,13 +253,15 @@ def checked_pass(x, policy, value, every):
 
 
 @kernel
-def polish(x, policy, value, passes, every):
+def polish(x, policy, value, passes, every, sweeps, gain):
     """Sweeps while they help, then checked passes until none does. Returns the objective.
 
-    Value set 0 holds the policy's values, before and after. At most `passes` checked passes.
+    Value set 0 holds the policy's values, before and after. At most `sweeps` sweeps and `passes`
+    checked passes; to help is to gain more than `gain`.
     """
     I = x.I  # noqa: E741
     while True:
+        sweeps -= 1
         reach(x, policy, 0, x.root, False, 0.0)
         for n in range(x.N):
             I[x.proposal + n] = I[policy + n]
@@ -273,23 +275,23 @@ def polish(x, policy, value, passes, every):
             passes -= 1
             mark_live(x, policy)
             new = checked_pass(x, policy, value, every)
-        if new <= value + TOLERANCE:
+        if new <= value + gain or sweeps <= 0:
             return new
         value = new
 
 
 @kernel
-def search(x, upper, passes, every, tilt, look, jolt):
+def search(x, upper, passes, every, sweeps, gain, tilt, look, jolt):
     """Improve the arena's policy until nothing helps or `upper` is reached. Returns the objective.
 
     Kicks: `tilt (n, M)` multiplies the weights of the contexts and `look (n,)` is the factor on reach
     through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be disturbed and -1
-    elsewhere. Each is polished under the true weights and kept if better.
+    elsewhere. Each is polished under the true weights and kept if better. The rest as in `polish`.
     """
     F, I = x.F, x.I  # noqa: E741
     value = evaluate_policy(x, x.policy, 0)
     if value < upper - TOLERANCE:
-        value = polish(x, x.policy, value, passes, every)
+        value = polish(x, x.policy, value, passes, every, sweeps, gain)
     kicked = False
     for kick in range(len(look) + len(jolt)):
         if value >= upper - TOLERANCE:
@@ -311,7 +313,7 @@ def search(x, upper, passes, every, tilt, look, jolt):
                 if jolt[kick - len(look), n] >= 0:
                     I[x.kicked + n] = jolt[kick - len(look), n]
         new = evaluate_policy(x, x.kicked, 0)
-        new = polish(x, x.kicked, new, passes, every)
+        new = polish(x, x.kicked, new, passes, every, sweeps, gain)
         if new > value + TOLERANCE:
             value = new
             for n in range(x.N):

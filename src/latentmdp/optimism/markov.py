@@ -21,21 +21,24 @@ class Effort(NamedTuple):
 
     passes: int  # checked passes per polish
     every: bool  # try every switch, not only those the derivative likes
+    sweeps: int  # sweeps per polish, at most
+    gain: float  # less than this is no improvement
     tilts: int  # kicks by other weights
     jolts: int  # kicks by random actions
 
     @classmethod
     def for_size(cls, nodes: int, A: int, M: int) -> "Effort":
-        """Everything on tiny models; two kicks with plain sweeps on large ones."""
+        """Everything on tiny models; a few sweeps and kicks on large ones."""
         work = nodes * A * M
         if work <= 400:
-            return cls(20, True, 10, 20)
+            return cls(20, True, 100, 1e-12, 10, 20)
         if work <= 2000:
-            return cls(2, False, 4, 0)
-        return cls(0, False, 2, 0)
+            return cls(2, False, 10, 1e-9, 2, 0)
+        return cls(0, False, 3, 1e-7, 1, 0)
 
-
-SWEEPS = Effort(0, False, 0, 0)
+    def without_kicks(self) -> "Effort":
+        """The same, without kicks."""
+        return self._replace(tilts=0, jolts=0)
 
 
 class Kicks:
@@ -123,4 +126,4 @@ class MarkovSearch:
         from latentmdp.kernels.optimistic_sweep import search
 
         goal = min(self.upper, enough)
-        return float(search(self.arena, goal, effort.passes, effort.every, *kicks))
+        return float(search(self.arena, goal, *effort[:4], *kicks))

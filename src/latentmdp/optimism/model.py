@@ -142,18 +142,16 @@ class OptimisticModel:
 
         `O(slots of these rows)`. The counts' layout must be the one the model was made for.
         """
-        start = self.indptr[rows]
-        length = self.indptr[rows + 1] - start
-        local = np.repeat(np.arange(len(rows)), length)
-        at = np.arange(len(local)) + (start - np.cumsum(length) + length)[local]
-        source = self.count_slot[at]
-        N = counts.N[rows]
-        if counts.next.size:
-            N_next = np.where(source >= 0, counts.N_next[source], 0)
-        else:
-            N_next = np.zeros_like(source)
-        p_hat = N_next / np.maximum(N, 1)[local]
-        support = np.bincount(local[N_next > 0], minlength=len(rows))
+        from latentmdp.kernels.evidence import collect
+
+        length = int((self.indptr[rows + 1] - self.indptr[rows]).sum())
+        local, at, N_next = (np.empty(length, dtype=np.int64) for _ in range(3))
+        N, support = (np.empty(len(rows), dtype=np.int64) for _ in range(2))
+        p_hat = np.empty(length)
+        collect(
+            rows, self.indptr, self.count_slot, counts.N, counts.N_next, local, at, N_next, p_hat,
+            N, support,
+        )  # fmt: skip
         evidence = Evidence(N, support, local, N_next, p_hat)
         answer = rule.compute(evidence, setting, rng or _FIXED)
         self.slot[at, 0] = p_hat

@@ -20,7 +20,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.optimism.confidence import SECONDARY, Rule, Setting
-from latentmdp.optimism.markov import SWEEPS, Effort, Kicks, MarkovSearch
+from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
 from latentmdp.optimism.model import Known
 from latentmdp.policy import PolicyGraph
 
@@ -64,6 +64,9 @@ class MarkovPlanner:
         kick_stream, self.rule_stream = random.spawn(2)
         self.kicks = Kicks(kick_stream, known.M, known.A)
         self.effort = Effort.for_size(known.H * known.S, known.A, known.M)
+        self.calm = self.effort.without_kicks()
+        self.no_kicks = self.kicks.draw(self.calm, (known.H + 1) * known.S)
+        self.patience, self.wait = 0, 0  # kicks that fail are tried less often
         self.primary: MarkovSearch | None = None
         self.rungs: list[MarkovSearch] = []  # models in which ties are broken
         self.rung = 0
@@ -85,20 +88,33 @@ class MarkovPlanner:
         for i, rung in enumerate(self.rungs):
             if i + 1 < self.rung:
                 continue  # start one rung below the last accepted one
-            rung.search(SWEEPS, self.kicks.draw(SWEEPS, rung.arena.N))
+            rung.search(self.calm, self.no_kicks)
             self.rung = i
             if (reached := first.evaluate(rung.table)) >= top:
                 return self._answer(rung.table, reached)
             if reached > value + EQUAL:
                 best, value = rung.table.copy(), reached
         first.table[:] = best  # start from the best known, which may be the policy in force
-        value = first.search(self.effort, self.kicks.draw(self.effort, first.arena.N))
+        value = self._search(first)
         if self.rungs and self.ties == "secondary":
             tied = self._pulled(value)
             if tied is not None:
                 return self._answer(tied, first.evaluate(tied))
         self.rung = len(self.rungs)
         return self._answer(first.table, value)
+
+    def _search(self, first: MarkovSearch) -> float:
+        """Sweeps, then kicks; on large models the longer they have failed the fewer."""
+        value = first.search(self.calm, self.no_kicks)
+        if value >= first.upper - EQUAL:
+            return value
+        self.wait -= 1
+        if self.wait > 0 and not self.effort.every:
+            return value
+        better = first.search(self.effort, self.kicks.draw(self.effort, first.arena.N))
+        self.patience = 1 if better > value + EQUAL else min(2 * self.patience + 1, 31)
+        self.wait = self.patience
+        return better
 
     def _pulled(self, value: float) -> Ints | None:
         """A policy as good as `value` that is good for the secondary model too, if one is found."""
@@ -146,6 +162,8 @@ class MarkovPlanner:
             "tables": np.array([search.table for search in searches]),
             "rung": self.rung,
             "seen": self.seen,
+            "patience": self.patience,
+            "wait": self.wait,
             "kicks": dict(self.kicks.rng.bit_generator.state),
             "rule": dict(self.rule_stream.bit_generator.state),
             "samples": np.array([s.model.slot for s in searches if s.rule.random]),
@@ -161,5 +179,6 @@ class MarkovPlanner:
             for search, table in zip((self.primary, *self.rungs), state["tables"], strict=True):
                 search.table[:] = table
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
+        self.patience, self.wait = int(state["patience"]), int(state["wait"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]

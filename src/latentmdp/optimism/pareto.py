@@ -1,0 +1,175 @@
+"""The exact optimistic optimum of tiny models: the paper's exhaustive search, pruned.
+
+Backups are monotone, so a continuation whose values are nowhere larger than another's, in any context, is never
+needed: dynamic programming over *sets* of value vectors with Pareto pruning. For the history class one set per
+`(steps to go, state)`, vectors `(M,)`, every observation chooses its own continuation. For the Markov class one
+continuation serves all states, so vectors `(S, M)`. Plain NumPy, no code shared with the fast kernels.
+"""
+
+import itertools
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.optimism.model import OptimisticModel
+
+LIMIT = 2_000_000  # value vectors in one product
+
+
+def exact_history(model: OptimisticModel, limit: int = LIMIT) -> float:
+    """Largest optimistic value over all deterministic policies."""
+    known = model.known
+    M, S, A, H = known.M, known.S, known.A, known.H
+    sets: list[Floats] = [np.zeros((1, M)) for _ in range(S)]
+    for togo in range(1, H + 1):
+        new: list[Floats] = []
+        for s in range(S):
+            found = [_continuations(model, s, a, sets, limit) for a in range(A)]
+            vectors = np.concatenate(found)
+            if togo == H:  # only the mixture at the root matters
+                vectors = vectors[[int(np.argmax(vectors @ known.root[:, s]))]]
+            new.append(pareto(vectors))
+        sets = new
+    return float(sum(sets[s][0] @ known.root[:, s] for s in range(S)))
+
+
+def exact_markov(model: OptimisticModel, limit: int = LIMIT) -> tuple[float, Ints]:
+    """Largest optimistic value over all tables `(H, S)`, and a table that has it."""
+    known = model.known
+    M, S, A, H = known.M, known.S, known.A, known.H
+    vectors = np.zeros((1, S * M))
+    tables = np.zeros((1, 0, S), dtype=np.int64)
+    for _ in range(H):
+        if len(vectors) * A**S > limit:
+            raise ModelError(f"the exact solver is for tiny models; {len(vectors)} vectors at once")
+        values = np.empty((A, S, len(vectors), M))
+        for a, s, m in itertools.product(range(A), range(S), range(M)):
+            values[a, s, :, m] = batch_backup(model, m, s, a, vectors.reshape(-1, S, M)[:, :, m])
+        actions = np.array(list(itertools.product(range(A), repeat=S)))
+        joint = np.stack([values[actions[:, s], s] for s in range(S)], axis=2)
+        vectors_new = joint.reshape(-1, S * M)
+        tables = np.concatenate(
+            [
+                np.repeat(actions[:, None, None, :], len(vectors), axis=1),
+                np.repeat(tables[None], len(actions), axis=0),
+            ],
+            axis=2,
+        ).reshape(len(vectors_new), -1, S)
+        keep = pareto_rows(vectors_new)
+        vectors, tables = vectors_new[keep], tables[keep]
+    worth = vectors @ known.root.T.reshape(-1)
+    best = int(np.argmax(worth))
+    return float(worth[best]), tables[best]
+
+
+def _continuations(
+    model: OptimisticModel, s: int, a: int, sets: list[Floats], limit: int
+) -> Floats:
+    """All value vectors of playing `a` in `s` that can matter, one choice per observation."""
+    known = model.known
+    M, S = known.M, known.S
+    rows = (np.arange(M) * S + s) * known.A + a
+    states = np.arange(S)
+    symbols = np.array([np.broadcast_to(known.symbols(np.full(S, r), states), S) for r in rows])
+    # an observation matters to the contexts that can give it; linked contexts are solved together
+    matters = np.array([_possible(model, int(r)) for r in rows])
+    result = np.zeros((1, M))
+    for group in _groups(symbols, matters):
+        observations = sorted(
+            {(int(symbols[m, x]), x) for m in group for x in range(S) if matters[m, x]}
+        )
+        choices = []
+        for y, x in observations:
+            ms = [m for m in group if matters[m, x] and symbols[m, x] == y]
+            part = np.zeros((len(sets[x]), M))
+            part[:, ms] = sets[x][:, ms]
+            choices.append(pareto(part))
+        size = int(np.prod([len(c) for c in choices], dtype=float)) if choices else 1
+        if size * len(result) > limit:
+            raise ModelError(f"the exact solver is for tiny models; a product of {size} vectors")
+        index = np.indices([len(c) for c in choices]).reshape(len(choices), size)
+        vectors = np.zeros((size, M))
+        for m in group:
+            v = np.zeros((size, S))
+            for (y, x), choice, i in zip(observations, choices, index, strict=True):
+                if matters[m, x] and symbols[m, x] == y:
+                    v[:, x] = choice[i, m]
+            vectors[:, m] = batch_backup(model, m, s, a, v)
+        vectors = pareto(vectors)
+        if len(result) * len(vectors) > limit:
+            raise ModelError("the exact solver is for tiny models; too many value vectors")
+        result = (result[:, None, :] + vectors[None, :, :]).reshape(-1, M)
+    return pareto(result)
+
+
+def _possible(model: OptimisticModel, row: int) -> np.ndarray:
+    """`(S,)` next states on whose values a row can depend."""
+    S = model.known.S
+    if model.kind == "interval":
+        return np.ones(S, dtype=bool)
+    possible = np.zeros(S, dtype=bool)
+    at = slice(model.indptr[row], model.indptr[row + 1])
+    possible[model.next[at]] = model.slot[at, 0] > 0
+    if model.coef[row, 0] + model.coef[row, 2] >= model.cap:
+        possible[:] = False  # saturated: worth the cap whatever comes
+    return possible
+
+
+def _groups(symbols: Ints, matters: np.ndarray) -> list[list[int]]:
+    """Contexts linked by a shared observation, transitively."""
+    M, S = symbols.shape
+    label = list(range(M))
+    for m, n in itertools.combinations(range(M), 2):
+        if (matters[m] & matters[n] & (symbols[m] == symbols[n])).any():
+            old, new = label[n], label[m]
+            label = [new if x == old else x for x in label]
+    return [[m for m in range(M) if label[m] == x] for x in sorted(set(label))]
+
+
+def batch_backup(model: OptimisticModel, m: int, s: int, a: int, v: Floats) -> Floats:
+    """Optimistic values `(K,)` of row `(m, s, a)` for next values `v (K, S)`."""
+    known, cap = model.known, model.cap
+    row = (m * known.S + s) * known.A + a
+    base, c1, c2, unseen, budget = model.coef[row]
+    at = slice(model.indptr[row], model.indptr[row + 1])
+    nxt, (p_hat, reward, low, high) = model.next[at], model.slot[at].T
+    if reward.any():
+        v = v.copy()
+        v[:, nxt] = np.minimum(v[:, nxt] + reward, cap)
+    if model.kind == "bonus":
+        if base + c2 >= cap:
+            return np.full(len(v), cap)
+        mean = v[:, nxt] @ p_hat
+        variance = ((v[:, nxt] - mean[:, None]) ** 2) @ p_hat
+        return np.minimum(base + mean + np.maximum(c1 * np.sqrt(variance), c2), cap)
+    p, lower, upper = np.zeros(known.S), np.zeros(known.S), np.full(known.S, unseen)
+    p[nxt], lower[nxt], upper[nxt] = p_hat, low, high
+    order = np.argsort(-v, axis=1, kind="stable")
+    p, lower, upper = p[order], lower[order], upper[order]
+    free = p - lower
+    below = np.cumsum(free[:, ::-1], axis=1)[:, ::-1] - free  # what lower values can give
+    take = np.clip(budget - below, 0.0, free)
+    mass = take.sum(axis=1) + (0.0 if p_hat.any() else 1.0)
+    room = upper - (p - take)
+    above = np.cumsum(room, axis=1) - room
+    q = p - take + np.clip(mass[:, None] - above, 0.0, room)
+    return np.minimum(base + (q * np.take_along_axis(v, order, axis=1)).sum(axis=1), cap)
+
+
+def pareto(vectors: Floats) -> Floats:
+    """The rows that no other row dominates."""
+    return vectors[pareto_rows(vectors)]
+
+
+def pareto_rows(vectors: Floats) -> Ints:
+    """Indices of the rows that no other row dominates, one per group of equals. `O(n * kept)`."""
+    order = np.lexsort([*(-vectors.T), -vectors.sum(axis=1)])  # only earlier ones can dominate
+    kept = np.empty((len(order), vectors.shape[1]))
+    index = []
+    for i in order:
+        x = vectors[i]
+        if not index or not (kept[: len(index)] >= x - 1e-15).all(axis=1).any():
+            kept[len(index)] = x
+            index.append(int(i))
+    return np.array(index, dtype=np.int64)
