@@ -16,6 +16,7 @@ from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
 from latentmdp.commands.learn import learn_command
 from latentmdp.commands.plan import plan_command
+from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.errors import ModelError
 
@@ -38,6 +39,7 @@ app.command("convert")(convert_command)
 app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)
 app.command("learn")(learn_command)
+app.command("report")(report_command)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Curves that the theorems draw beside regret: the upper bound, and the lower one where it holds."""
+"""What the theorems draw beside regret: the upper bound, and the lower one where it holds."""
 
 import math
 import re

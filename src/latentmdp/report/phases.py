@@ -4,6 +4,7 @@ A run does not keep the policies of all its phases. Those of the chosen phases c
 `run.phases` (`learn(..., audit=True)`) or from playing the run again, which gives the same bits.
 """
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +39,7 @@ def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[in
     chosen = {0, last, *np.searchsorted(place, wanted[1:-1]).tolist()}
     while len(chosen) < count:  # fill the widest gaps in time
         kept = sorted(chosen)
-        gaps = [
-            (time[b] - time[a], a, b) for a, b in zip(kept, kept[1:], strict=False) if b > a + 1
-        ]
+        gaps = [(time[b] - time[a], a, b) for a, b in pairwise(kept) if b > a + 1]
         _, a, b = max(gaps)
         middle = a + 1 + int(np.searchsorted(time[a + 1 : b], (time[a] + time[b]) / 2))
         chosen.add(min(middle, b - 1))

@@ -125,8 +125,8 @@ def explorer_section(left_out: str) -> Html:
         "p",
         "Watch one episode: the page plays it here and now from the stored policy and model, with "
         "the seed you choose. Early policies explore; late ones search where it pays. ",
-        Html("Keys: <kbd>←</kbd> <kbd>→</kbd> step, <kbd>space</kbd> plays, <kbd>n</kbd> next seed, "
-             "<kbd>page up</kbd> <kbd>page down</kbd> earlier and later policy."),
+        Html("Keys: <kbd>←</kbd> <kbd>→</kbd> step, <kbd>space</kbd> plays, <kbd>n</kbd> next "
+             "seed, <kbd>page up</kbd> <kbd>page down</kbd> earlier and later policy."),
     )  # fmt: skip
     note = tag("p", left_out, class_="note small") if left_out else ""
     return section("explore", "Episode explorer", words, tag("div", id="explorer"), note)
@@ -204,8 +204,8 @@ def _model_words(i: int, model: LatentMDP, models: int) -> list[Html]:
     name = model_file(i, models)
     rewards = "observed" if model.observe_rewards else "hidden until the end"
     words = (
-        f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} steps, "
-        f"at most Γ = {model.Gamma} next states; rewards {rewards}."
+        f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} "
+        f"steps, at most Γ = {model.Gamma} next states; rewards {rewards}."
     )
     if model.reward_scale != 1.0 or model.reward_shift != 0.0:
         words += (
