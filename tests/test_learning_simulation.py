@@ -16,9 +16,14 @@ from latentmdp.learning.simulation import Simulator, simulate_counts, simulate_e
 
 FALSE_ALARM = 1e-4  # of each statistical test
 
-# (margin, patience): the default; blocks that always overshoot and are cut; blocks on the edge;
-# timid blocks; no walking at all
-SETTINGS = [(3.0, 1.0), (-8.0, 0.0), (0.0, 0.0), (3.0, 0.0)]
+# the default; blocks that overshoot: episodes picked, halved to the end, both; timid blocks
+SETTINGS = [
+    {},
+    {"margin": -8.0, "patience": 0.0},
+    {"margin": -8.0, "patience": 0.0, "picked": 1},
+    {"margin": 0.0, "patience": 0.0, "picked": 2},
+    {"margin": 9.0, "patience": 0.0},
+]
 
 
 def tiny_model() -> lm.LatentMDP:
@@ -163,10 +168,8 @@ def test_law_of_the_first_trigger_is_exact(make_graph) -> None:
     law = exact_law(model, policy, start, budget=3)
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
     assert len(law) > 100
-    for kind, margin, patience in [("counts", *s) for s in SETTINGS] + [("episodes", 0.0, 0.0)]:
-        simulator = Simulator(
-            model, np.random.default_rng(11), kind, margin=margin, patience=patience
-        )
+    for kind, setting in [("episodes", {}), *(("counts", s) for s in SETTINGS)]:
+        simulator = Simulator(model, np.random.default_rng(11), kind, **setting)
         simulator.play(policy)
         observed: Counter = Counter()
         for _ in range(runs):
@@ -175,7 +178,7 @@ def test_law_of_the_first_trigger_is_exact(make_graph) -> None:
             if triggered:
                 simulator.replay(counts)
             observed[episodes, triggered, key(counts)] += 1
-        assert chi_square(observed, law, runs) > FALSE_ALARM, (kind, margin, patience)
+        assert chi_square(observed, law, runs) > FALSE_ALARM, (kind, setting)
 
 
 def history_of(
@@ -184,15 +187,12 @@ def history_of(
     kind: str,
     episodes: int,
     budgets: tuple[int, ...] = (10**9,),
-    margin: float = 3.0,
-    patience: float = 1.0,
+    **setting: float,
 ) -> list[float]:
     """A run whose policy changes at every trigger (tables drawn from a fixed seed), in numbers."""
     tables = np.random.default_rng(5).integers(model.A, size=(40, model.H, model.S))
     policies = [lm.PolicyGraph.from_table(t) for t in tables]
-    simulator = Simulator(
-        model, np.random.default_rng(seed), kind, margin=margin, patience=patience
-    )
+    simulator = Simulator(model, np.random.default_rng(seed), kind, **setting)
     counts = Counts.for_model(model)
     done, updates, total, fifth, calls = 0, 0, 0.0, episodes, 0
     value = simulator.play(policies[0])
@@ -227,12 +227,9 @@ def test_two_simulators_same_law(spec: str) -> None:
     model = model if model.max_return <= 1 else model.normalized()
     runs = 250
     steps = np.array([history_of(model, seed, "episodes", 150) for seed in range(runs)])
-    for margin, patience in SETTINGS[:2]:
+    for setting in SETTINGS[:4:3]:
         blocks = np.array(
-            [
-                history_of(model, runs + seed, "counts", 150, margin=margin, patience=patience)
-                for seed in range(runs)
-            ]
+            [history_of(model, runs + seed, "counts", 150, **setting) for seed in range(runs)]
         )
         for i in range(steps.shape[1]):
             assert stats.ks_2samp(steps[:, i], blocks[:, i]).pvalue > FALSE_ALARM, i

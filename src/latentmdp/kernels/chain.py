@@ -59,6 +59,7 @@ class Chain(NamedTuple):
     rate: np.ndarray  # (rows,) expected visits per episode
     peak: np.ndarray  # (rows,) largest probability of a visit at one step
     active: np.ndarray  # (rows,) the rows with any visits come first
+    layer: np.ndarray  # (H + 1,) the cells of step t are layer[t] .. layer[t+1]
     size: np.ndarray  # (3,) cells, edges, active rows
 
 
@@ -107,6 +108,8 @@ def build_chain(model, graph, cell_of, chain):
     while fits and c < cells:
         r, n = row[c], node[c]
         m, t = r // (S * A), graph.step[n]
+        if c == 0 or t != graph.step[node[c - 1]]:
+            chain.layer[t] = c
         if at_step[r] == -1:
             chain.active[rows] = r
             rows += 1
@@ -146,5 +149,6 @@ def build_chain(model, graph, cell_of, chain):
     if not fits:
         return float(FULL)
     chain.first[cells] = edges
+    chain.layer[H] = cells
     chain.size[0], chain.size[1], chain.size[2] = cells, edges, rows
     return value

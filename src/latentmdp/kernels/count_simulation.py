@@ -1,10 +1,15 @@
 """Simulate the counts of whole blocks of episodes; exact in law, cost by updates, not episodes.
 
 A block of episodes under one policy: split the episodes over the start cells by multinomial, then
-each cell's arrivals over its outcomes. If no row's count passes a power of two, add it all up. If
-one does, cut the block: the first half's share is multivariate hypergeometric at the root, and at
-each cell given its share of arrivals (visits to a cell are exchangeable). Keep the half with the
-first crossing; a block of one episode is a trajectory.
+each cell's arrivals over its outcomes. If no row's count passes a power of two, add it all up.
+
+If one does, find the first episode that triggers. Given the counts, every assignment of paths to
+episodes that has these counts is equally likely. So (a) the first half's share of the block is
+multivariate hypergeometric, at the root and at each cell given its share of arrivals; and (b) a
+random episode among those that visit a cell can be picked out by following the flows at random,
+back to the root and on to the end, and its place in the block is uniform. Halve the block (a) until
+the rows that cross have few visits in it; pick all episodes that make them (b); their places say
+which one triggers; cut what is left of the block there (a).
 
 Any choice of block sizes that looks only at the past is exact. We jump to a low quantile of the
 time of the next crossing, look again from there, and so on (`n, sqrt(n), ...` remain), and walk the
@@ -17,8 +22,10 @@ import numpy as np
 
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.chain import END
-from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric
+from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric, uniform
 from latentmdp.kernels.step_simulation import walk
+
+BOLD = 3.0  # visits that a block may be expected to overshoot by: few, so that picking finds them
 
 
 class Block(NamedTuple):
@@ -29,6 +36,8 @@ class Block(NamedTuple):
     half_arrivals: np.ndarray  # (C,)
     half_flow: np.ndarray  # (E,)
     gain: np.ndarray  # (rows,) visits by row
+    place: np.ndarray  # (L,) places of the picked episodes in the block, ascending
+    picked: np.ndarray  # (2, L, H) their cells and outcomes
 
 
 @kernel
@@ -114,10 +123,13 @@ def commit(model, chain, arrivals, flow, n, n_next, visits):
 @kernel
 def next_power(n):
     """The smallest power of two above `n`."""
-    power = 1
-    while power <= n:
-        power *= 2
-    return power
+    n |= n >> 1
+    n |= n >> 2
+    n |= n >> 4
+    n |= n >> 8
+    n |= n >> 16
+    n |= n >> 32
+    return n + 1
 
 
 @kernel
@@ -126,54 +138,40 @@ def jump(limit, H, chain, n, margin):
 
     Row `r` gains about `x * rate` visits in `x` episodes, with a standard deviation guessed as
     `sqrt(x * spread)`; jump to where the first row is `margin` standard deviations short of its
-    next power of two. The guess decides the cost, never the law.
+    next power of two, plus BOLD visits. The guess decides the cost, never the law.
     """
     best = float(limit)
+    least = limit  # room per step, in episodes
     for i in range(chain.size[2]):
         r = chain.active[i]
-        room = float(next_power(n[r]) - n[r] - 1)  # visits that do not trigger
+        room = next_power(n[r]) - n[r] - 1  # visits that do not trigger
         rate = chain.rate[r]
         if rate <= 0.0:
             continue
         spread = rate * max(1.0, 2.0 * rate / chain.peak[r] - 1.0 - rate)
         b = margin * np.sqrt(spread)
-        x = (np.sqrt(b * b + 4.0 * rate * room) - b) / (2.0 * rate)
-        best = min(best, max(x * x, np.floor(room / H)))
-    episodes = max(1, int(best))
-    safe = True
-    for i in range(chain.size[2]):
-        r = chain.active[i]
-        safe &= (next_power(n[r]) - n[r] - 1) // H >= episodes
-    if not safe:
-        episodes = min(episodes, HYPERGEOMETRIC_LIMIT - 1)
-    return episodes, safe
+        x = (np.sqrt(b * b + 4.0 * rate * (room + BOLD)) - b) / (2.0 * rate)
+        best = min(best, x * x)
+        least = min(least, room // H)
+    episodes = max(1, least, int(best))
+    if episodes <= least:
+        return episodes, True
+    return min(episodes, HYPERGEOMETRIC_LIMIT - 1), False
 
 
 @kernel
-def read_path(model, chain, block, path_cell, path_outcome):
-    """The trajectory of a block of one episode."""
-    c = 0
-    while block.arrivals[c] == 0:
-        c += 1
-    for t in range(model.sizes[3]):
-        k = chain.first[c]
-        while block.flow[k] == 0:
-            k += 1
-        path_cell[t] = c
-        path_outcome[t] = model.indptr[chain.row[c]] + k - chain.first[c]
-        c = chain.succ[k]
+def find_crossing(
+    bitgen, episodes, model, chain, block, n, n_next, visits, path_cell, path_outcome
+):
+    """The first crossing in a drawn block: count what lies before it, discard the rest.
 
-
-@kernel
-def bisect(bitgen, episodes, model, chain, block, n, n_next, visits, path_cell, path_outcome):
-    """Find the first crossing in a drawn block: commit what lies before it, discard the rest.
-
-    Returns its number in the block, from 1; that episode itself is in the path, visited but not
+    Returns its number in the block, from 1. That episode itself is in the path, visited but not
     yet counted.
     """
     before = 0
     starts = len(model.start_state)
-    while episodes > 1:
+    limit = len(block.place)
+    while episodes > limit and crossing_visits(chain, block.gain, n) > limit:
         share = episodes // 2
         cut_block(bitgen, episodes, share, starts, chain, block)
         if crosses(chain, block.half_arrivals, block.gain, n):
@@ -186,10 +184,121 @@ def bisect(bitgen, episodes, model, chain, block, n, n_next, visits, path_cell, 
             commit(model, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
             before += share
             episodes -= share
-    read_path(model, chain, block, path_cell, path_outcome)
+            crosses(chain, block.arrivals, block.gain, n)
+    picked = pick_all(bitgen, episodes, model, chain, block, n)
+    cells, outcomes = block.picked[0], block.picked[1]
+    i = count_until_trigger(picked, chain, cells, outcomes, n, n_next, visits)
     for t in range(len(path_cell)):
-        visits[path_cell[t]] += 1
-    return before + 1
+        path_cell[t] = cells[i, t]
+        path_outcome[t] = outcomes[i, t]
+    place = block.place[i]
+    cut_block(bitgen, episodes - picked, place - i, starts, chain, block)
+    commit(model, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
+    return before + place + 1
+
+
+@kernel
+def crossing_visits(chain, gain, n):
+    """Visits in the block to the rows that cross."""
+    total = 0
+    for i in range(chain.size[2]):
+        r = chain.active[i]
+        if (n[r] ^ (n[r] + gain[r])) > n[r]:
+            total += gain[r]
+    return total
+
+
+@kernel
+def pick_all(bitgen, episodes, model, chain, block, n):
+    """Pick all episodes that visit a row which crosses, with their places; returns how many."""
+    picked = 0
+    for t in range(model.sizes[3]):
+        for c in range(chain.layer[t], chain.layer[t + 1]):
+            r = chain.row[c]
+            if (n[r] ^ (n[r] + block.gain[r])) > n[r]:
+                while block.arrivals[c] > 0:
+                    pick(bitgen, c, t, model, chain, block, picked)
+                    picked += 1
+    cells, outcomes, place = block.picked[0], block.picked[1], block.place
+    for i in range(picked):  # distinct places, each set equally likely; kept in ascending order
+        drawn = -1
+        while drawn < 0:
+            drawn = min(int(uniform(bitgen) * episodes), episodes - 1)
+            for j in range(i):
+                if place[j] == drawn:
+                    drawn = -1
+                    break
+        j = i
+        while j > 0 and place[j - 1] > drawn:
+            place[j] = place[j - 1]
+            for t in range(model.sizes[3]):
+                cells[j - 1, t], cells[j, t] = cells[j, t], cells[j - 1, t]
+                outcomes[j - 1, t], outcomes[j, t] = outcomes[j, t], outcomes[j - 1, t]
+            j -= 1
+        place[j] = drawn
+    return picked
+
+
+@kernel
+def pick(bitgen, cell, step, model, chain, block, i):
+    """Take a random one of the block's episodes that visit `cell` out of it; store it as `i`."""
+    H, first, succ = model.sizes[3], chain.first, chain.succ
+    arrivals, flow = block.arrivals, block.flow
+    cells, outcomes = block.picked[0], block.picked[1]
+    c = cell
+    for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
+        left = uniform(bitgen) * arrivals[c]
+        last = -1
+        for b in range(chain.layer[t], chain.layer[t + 1]):
+            for k in range(first[b], first[b + 1]):
+                if succ[k] == c and flow[k] > 0:
+                    if left >= 0.0:
+                        cells[i, t] = b
+                        outcomes[i, t] = model.indptr[chain.row[b]] + k - first[b]
+                        last = k
+                    left -= flow[k]
+        flow[last] -= 1
+        arrivals[c] -= 1
+        c = cells[i, t]
+    arrivals[c] -= 1
+    c = cell
+    for t in range(step, H):  # on to the end, by the flows out of the cell
+        total = 0
+        for k in range(first[c], first[c + 1]):
+            total += flow[k]
+        left = uniform(bitgen) * total
+        last = -1
+        for k in range(first[c], first[c + 1]):
+            if flow[k] > 0:
+                if left >= 0.0:
+                    last = k
+                left -= flow[k]
+        flow[last] -= 1
+        cells[i, t] = c
+        outcomes[i, t] = model.indptr[chain.row[c]] + last - first[c]
+        c = succ[last]
+        if c != END:
+            arrivals[c] -= 1
+
+
+@kernel
+def count_until_trigger(picked, chain, cells, outcomes, n, n_next, visits):
+    """Count picked episodes in order until one triggers, which is not counted; its number."""
+    H = cells.shape[1]
+    for i in range(picked):
+        triggered = False
+        for t in range(H):
+            r = chain.row[cells[i, t]]
+            n[r] += 1
+            n_next[outcomes[i, t]] += 1
+            visits[cells[i, t]] += 1
+            triggered |= n[r] & (n[r] - 1) == 0
+        if triggered:
+            for t in range(H):
+                n[chain.row[cells[i, t]]] -= 1
+                n_next[outcomes[i, t]] -= 1
+            return i
+    return picked
 
 
 @kernel
@@ -217,7 +326,7 @@ def simulate_phase(
             continue
         draw_block(bitgen, scratch, size, model, chain, block.arrivals, block.flow)
         if not safe and crosses(chain, block.arrivals, block.gain, n):
-            done += bisect(
+            done += find_crossing(
                 bitgen, size, model, chain, block, n, n_next, visits, path_cell, path_outcome
             )
             return done, True

@@ -70,11 +70,12 @@ class Learner:
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0
         self.random = np.random.default_rng(seed)
-        self.solver = make_solver(self.choice, self.known, self.random, oracle)
+        self.solver = make_solver(self.choice, self.known, self._stream(), oracle)
         self.episode = 1
         self.updates = 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
+        self.policy: PolicyGraph = None  # type: ignore[assignment]
         self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
     # ------------------------------------------------------------------ one episode
@@ -137,14 +138,19 @@ class Learner:
         """Ask the solver for the next policy; the rows `changed` have new snapshots."""
         self.updates += 1
         if self.knowledge.estimate:  # what was known has changed: start afresh
-            self.solver = make_solver(self.choice, self.known, self.random)
+            self.solver = make_solver(self.choice, self.known, self._stream())
             changed = np.arange(self.counts.rows)
         self._solve(changed)
 
     def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
-        self.policy: PolicyGraph = answer.policy
+        if self.policy is None or not answer.kept:
+            self.policy = answer.policy
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
+
+    def _stream(self) -> np.random.Generator:
+        """A new stream; only `random` must be saved to draw the same ones again."""
+        return np.random.default_rng(int(self.random.integers(2**63)))
 
     @property
     def known(self) -> Known:

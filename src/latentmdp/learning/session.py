@@ -135,9 +135,13 @@ class Session:
         changed = self.simulator.replay(learner.counts)  # Alg. 1, l. 11 to 16
         learner.episode = self.done + 1
         planning = clock()
+        before = learner.policy
         learner.update(changed)  # l. 18
         planned = clock()
-        self.value = self.simulator.play(learner.policy)
+        if learner.policy is before:
+            self.simulator.begin_phase()
+        else:
+            self.value = self.simulator.play(learner.policy)
         self.seconds["planning"] += planned - planning
         self.seconds["simulation"] += clock() - planned + planning - started
 

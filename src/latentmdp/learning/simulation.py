@@ -21,6 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SIMULATORS = ("counts", "episodes")
 MARGIN = 2.0  # standard deviations by which a block stays short of the expected trigger
 PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
+PICKED = 32  # episodes that may be picked out of a block one by one
 
 
 class Simulator:
@@ -37,12 +38,13 @@ class Simulator:
         *,
         margin: float = MARGIN,
         patience: float = PATIENCE,
+        picked: int = PICKED,
     ) -> None:
         if kind not in SIMULATORS:
             raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
         from latentmdp.kernels.samplers import SCRATCH, address
 
-        self.kind, self.margin, self.patience = kind, margin, patience
+        self.kind, self.margin, self.patience, self.picked = kind, margin, patience, picked
         self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
         self._model = prepare(model)
         self._cell_of = np.zeros(0, dtype=np.int64)
@@ -54,16 +56,19 @@ class Simulator:
         from latentmdp.kernels.chain import Chain
         from latentmdp.kernels.count_simulation import Block
 
-        rows = len(self._model.indptr) - 1
+        rows, H = len(self._model.indptr) - 1, self._model.sizes[3]
 
         def ints(size: int) -> Array:
             return np.zeros(size, dtype=np.int64)
 
         self._chain = Chain(
             ints(cells), ints(cells), ints(cells + 1), np.zeros(cells), ints(edges),
-            np.zeros(rows), np.zeros(rows), ints(rows), ints(3),
+            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3),
         )  # fmt: skip
-        self._block = Block(ints(cells), ints(edges), ints(cells), ints(edges), ints(rows))
+        self._block = Block(
+            ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
+            ints(self.picked), np.zeros((2, self.picked, H), dtype=np.int64),
+        )  # fmt: skip
         self._visits = ints(cells)
 
     def play(self, policy: PolicyGraph) -> float:
@@ -82,8 +87,12 @@ class Simulator:
             if value != kernels.FULL:
                 break
             self._allocate(2 * len(self._chain.row), 2 * len(self._chain.succ))
-        self._visits[: self._chain.size[0]] = 0
+        self.begin_phase()
         return float(value)
+
+    def begin_phase(self) -> None:
+        """Count visits by cell afresh; the policy stays."""
+        self._visits[: self._chain.size[0]] = 0
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
         """Simulate until a row's count becomes a power of two, at most `episodes`.
@@ -116,7 +125,7 @@ class Simulator:
         return self._changed[:changed]
 
     def visits(self) -> tuple[Array, Array, Array]:
-        """`(node, context, visits)` by cell, since `play`: the triggering episode is in it."""
+        """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
         cells = self._chain.size[0]
         context = self._chain.row[:cells] // (self._model.sizes[1] * self._model.sizes[2])
         return self._chain.node[:cells].copy(), context, self._visits[:cells].copy()

@@ -29,6 +29,7 @@ class Answer(NamedTuple):
     policy: PolicyGraph
     value: float
     upper: float
+    kept: bool = False  # the same policy as before
 
 
 class Solver(Protocol):
