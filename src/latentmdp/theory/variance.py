@@ -43,8 +43,8 @@ def max_variance(
 ) -> MaxVariance:
     """The largest variance of an episode's total reward over deterministic policies of a class.
 
-    `exact_limit`: histories (history class) or branches (Markov class) up to which the answer is
-    exact, `lower == upper`. Beyond: `starts` random starts of ascent; an upper bound from at most
+    `exact_limit`: histories (history class), or a tenth of the places that a search through Markov
+    policies looks at, up to which the answer is exact, `lower == upper`. Beyond: `starts` random starts of ascent; an upper bound from at most
     `centres` planning problems with at most `state_limit` outcomes, `time_limit` seconds in all.
 
     >>> from latentmdp import make
@@ -65,7 +65,7 @@ def max_variance(
         return MaxVariance(0.0, 0.0, policies[0])
     best, lower = _best(model, policies)
     if policy_class == "markov":
-        table, finished = search(model, exact_limit, lower)
+        table, finished = search(model, 10 * exact_limit, lower)
         if table is not None:
             best, lower = _best(model, [best, PolicyGraph.from_table(table)])
         if finished:

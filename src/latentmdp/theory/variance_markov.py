@@ -55,7 +55,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
 
     Branches on the actions of the states reached at a step, first step first. Cuts where
     `min_c max E[(X - c)^2]`, context and collected reward known, shows nothing better. Not
-    finished after `limit` branches.
+    finished after looking at `limit` places (context, state, collected reward).
     """
     low, high = value_range(model)
     start = model.w[:, None] * model.nu
@@ -103,7 +103,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
         states = sorted({s for _, s, _ in reach})
         scale = model.discount**t
         for chosen in itertools.product(*(actions[s] for s in states)):
-            left[0] -= 1
+            left[0] -= len(reach)
             table[t, states] = chosen
             after: dict[Place, float] = {}
             for (m, s, C), p in reach.items():

@@ -1,0 +1,150 @@
+"""Optimistic alpha vectors recomputed from counts by the paper's equations, for the audit.
+
+Written from Eqs. (2) to (4) and independent of the learner's planners, so that a wrong radius,
+bonus or snapshot there shows up here as a different value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats
+from latentmdp.optimism.confidence import Bonus, Evidence, Interval, Setting, rule_named
+
+if TYPE_CHECKING:
+    from latentmdp.learning.counts import Counts
+    from latentmdp.learning.session import Spec
+    from latentmdp.model import LatentMDP
+    from latentmdp.policy import PolicyGraph
+
+PAPER = ("mvp", "bernstein")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The paper's equations, or a wrong version of them that the audit can recognise."""
+
+    text: str
+    spread: float = 1.0  # factor on the term with the variance (MVP) or with P_hat (Bernstein)
+    flat: float = 1.0  # factor on the term in 1/N
+
+
+AS_WRITTEN = Variant("as written")
+WRONG = (
+    Variant("without its variance term", spread=0.0),
+    Variant("without its 1/N term", flat=0.0),
+)
+
+
+def optimistic_alpha(
+    model: LatentMDP,
+    policy: PolicyGraph,
+    counts: Counts,
+    spec: Spec,
+    variant: Variant = AS_WRITTEN,
+) -> Floats | None:
+    """`alpha~ (N, M)` of the policy at the snapshot; None where counts do not determine it.
+
+    `counts` are laid out along the model. `O(N M Gamma)`, for intervals `O(N M S)` and more.
+    """
+    if spec.algorithm in ("random", "oracle"):
+        return None
+    rule = rule_named(spec.algorithm)
+    if rule.random:
+        return None
+    setting = Setting(
+        model.M, model.S, model.A, model.H, spec.episodes, spec.delta, spec.bonus_scale
+    )
+    evidence = _evidence(counts)
+    answer: Bonus | Interval
+    if spec.algorithm == "mvp":
+        answer = _mvp(evidence, setting, variant)
+    elif spec.algorithm == "bernstein":
+        answer = _bernstein(evidence, setting, variant)
+    else:
+        answer = rule.compute(evidence, setting, np.random.default_rng(0))
+    unknown = (counts.N == 0) & (not rule.own_unvisited)
+    if isinstance(answer, Bonus):
+        return _bonus(model, policy, evidence, answer, unknown, rule.cap)
+    return _interval(model, policy, evidence, answer, unknown, rule.cap)
+
+
+def _evidence(counts: Counts) -> Evidence:
+    row = counts.slot_row
+    support = np.bincount(row[counts.N_next > 0], minlength=counts.rows)
+    return Evidence(counts.N, support, row, counts.N_next, counts.p_hat)
+
+
+def _mvp(evidence: Evidence, setting: Setting, variant: Variant) -> Bonus:
+    unit, scale = setting.iota / np.maximum(evidence.N, 1), setting.scale
+    c1 = variant.spread * scale * 4.0 * np.sqrt(evidence.support * unit)  # Eq. (3)
+    flat = np.maximum(scale * 16.0 * setting.S, scale**2 * 16.0 * evidence.support)
+    return Bonus(c1, variant.flat * flat * unit, 0.0)
+
+
+def _bernstein(evidence: Evidence, setting: Setting, variant: Variant) -> Interval:
+    unit = setting.iota / np.maximum(evidence.N, 1)  # Eq. (2)
+    spread = variant.spread * 2.0 * np.sqrt(evidence.p_hat * unit[evidence.row])
+    flat = variant.flat * 5.0 * unit
+    radius = setting.scale * (spread + flat[evidence.row])
+    return Interval(evidence.p_hat - radius, evidence.p_hat + radius, setting.scale * flat)
+
+
+def _graph(policy: PolicyGraph) -> tuple[Any, ...]:
+    return (
+        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
+        policy.node, policy.default,
+    )  # fmt: skip
+
+
+def _bonus(
+    model: LatentMDP,
+    policy: PolicyGraph,
+    evidence: Evidence,
+    answer: Bonus,
+    unknown: Any,
+    cap: float,
+) -> Floats:
+    from latentmdp.kernels.audit import bonus_alpha
+
+    rows = len(evidence.N)
+    c1, c2, c3 = (np.broadcast_to(x, rows).astype(float) for x in answer[:3])
+    c1[unknown], c2[unknown], c3[unknown] = 0.0, np.inf, 0.0
+    on_next = model.rewards_on_transitions
+    alpha = np.empty((policy.N, model.M))
+    bonus_alpha(
+        model.indptr, model.next, model.symbol, evidence.p_hat,
+        model.reward if on_next else np.zeros(len(model.next)),
+        np.zeros(rows) if on_next else model.row_reward, c1, c2, c3, cap, model.A,
+        *_graph(policy), np.empty(model.Gamma), alpha,
+    )  # fmt: skip
+    return alpha
+
+
+def _interval(
+    model: LatentMDP, policy: PolicyGraph, evidence: Evidence, answer: Interval, unknown: Any,
+    cap: float,
+) -> Floats:  # fmt: skip
+    from latentmdp.kernels.audit import interval_alpha
+    from latentmdp.optimism.model import Known
+
+    known = Known.of(model)
+    rows, slots = len(evidence.N), len(evidence.p_hat)
+    on_next = known.next_reward is not None
+    nothing = np.zeros((1, 1))
+    low, high = (np.broadcast_to(x, slots).astype(float) for x in (answer.lower, answer.upper))
+    unseen = np.minimum(np.broadcast_to(answer.unseen, rows).astype(float), 1.0)
+    alpha = np.empty((policy.N, model.M))
+    f, i = np.zeros, np.int64
+    interval_alpha(
+        model.indptr, model.next, evidence.p_hat, known.row_reward, known.row_symbol, on_next,
+        known.next_reward if known.next_reward is not None else nothing,
+        known.next_symbol if known.next_symbol is not None else nothing.astype(i),
+        low, high, unseen, ~np.asarray(unknown),
+        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
+        f(model.S), f(model.S), f(model.S), f(model.S, i), alpha,
+    )  # fmt: skip
+    return alpha
