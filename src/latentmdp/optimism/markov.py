@@ -76,21 +76,26 @@ class MarkovSearch:
 
     def lay_out(self, counts: "Counts", table: Ints) -> None:
         """Build the arena for the counts' layout and fill all rows."""
+        model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng)
+        self.version = counts.version
+        self.settle(model, table, 0, 0)
+
+    def settle(self, model: OptimisticModel, table: Ints, nodes: int, edges: int) -> None:
+        """Move a model into a new arena with room for memory; the bound is recomputed."""
         from latentmdp.kernels.optimistic_arena import make_arena
 
         known = self.known
-        model = OptimisticModel.of(known, counts, self.rule, self.setting, self.rng)
         sizes = (known.M, known.S, known.A, known.H)
-        x = make_arena(model.kind == "interval", model.cap, sizes, len(model.next))
-        rows, slots = len(model.coef), len(model.next)
+        interval, slots, rows = model.kind == "interval", len(model.next), len(model.coef)
+        x = make_arena(interval, model.cap, sizes, slots, nodes, edges)
         x.T[: rows + 1] = model.indptr
         x.T[x.next : x.next + slots] = model.next
-        x.T[x.obs : x.obs + slots] = model.next
         x.P[x.root : x.root + known.M * known.S] = known.root.ravel()
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
-        self.arena, self.version = x, counts.version
-        self.table = x.I[x.policy : x.policy + known.H * known.S].reshape(known.H, known.S)
+        self.arena = x
+        self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
+        self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
         self.table[:] = table
         self.bound(range(known.M))
 
@@ -111,12 +116,12 @@ class MarkovSearch:
         self.upper: float = bound_contexts(self.arena, np.array(sorted(contexts), dtype=np.int64))
         return self.upper
 
-    def evaluate(self, table: Ints) -> float:
-        """Exact optimistic value of a table."""
+    def evaluate(self, policy: Ints) -> float:
+        """Exact optimistic value of a table, or of actions of all nodes."""
         from latentmdp.kernels.optimistic_sweep import evaluate_policy
 
         x = self.arena
-        x.I[x.kicked : x.kicked + table.size] = table.ravel()
+        x.I[x.kicked : x.kicked + policy.size] = policy.ravel()
         return float(evaluate_policy(x, x.kicked, 0))
 
     def search(

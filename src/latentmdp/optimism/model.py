@@ -113,10 +113,11 @@ class OptimisticModel:
         rule: Rule,
         setting: Setting,
         rng: np.random.Generator | None = None,
+        every_next: bool = False,
     ) -> "OptimisticModel":
-        """Lay out and fill all rows. `O(slots)`."""
+        """Lay out and fill all rows; with `every_next`, a slot for each next state. `O(slots)`."""
         rows = counts.rows
-        indptr, row, nxt, count_slot = _layout(known, counts, rule)
+        indptr, row, nxt, count_slot = _layout(known, counts, rule, every_next or rule.every_next)
         slot, coef = np.zeros((len(nxt), 4)), np.zeros((rows, 5))
         slot[:, 1] = known.rewards(row, nxt)
         symbol = known.symbols(row, nxt)
@@ -175,11 +176,13 @@ class OptimisticModel:
 _FIXED = np.random.default_rng(0)  # for rules that draw nothing
 
 
-def _layout(known: Known, counts: "Counts", rule: Rule) -> tuple[Ints, Ints, Ints, Ints]:
+def _layout(
+    known: Known, counts: "Counts", rule: Rule, every_next: bool
+) -> tuple[Ints, Ints, Ints, Ints]:
     """`indptr`, and per slot its row, next state and slot in the counts."""
     row, nxt, source = counts.slot_row, counts.next.copy(), np.arange(len(counts.next))
     wanted = np.zeros((counts.rows, counts.S), dtype=bool)
-    if rule.every_next:
+    if every_next:
         wanted[:] = True
     elif rule.kind == "interval" and known.next_reward is not None:
         wanted = known.next_reward != 0.0  # min(r + v, 1) is out of the default order

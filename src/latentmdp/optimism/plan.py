@@ -1,7 +1,7 @@
 """`optimistic_plan`: the oracle by itself; `make_planner`: the oracle that a learner keeps calling."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.optimism.confidence import Rule, Setting, rule_named
+from latentmdp.optimism.history import HistoryPlanner
 from latentmdp.optimism.model import Known
 from latentmdp.optimism.ties import MarkovPlanner
 from latentmdp.policy import PolicyGraph
@@ -76,7 +77,7 @@ def optimistic_plan(
         )
     setting = Setting(known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale)
     began = time.perf_counter()
-    if warm is not None and warm.planner.fits(known, algorithm, setting, policy_class, counts):
+    if warm is not None and _fits(warm, known, algorithm, policy_class, setting):
         planner = warm.planner
     else:
         stream = np.random.default_rng(seed)
@@ -86,6 +87,18 @@ def optimistic_plan(
         found.policy, float(found.value), float(found.upper), algorithm, policy_class,
         float(bonus_scale), time.perf_counter() - began, planner,
     )  # fmt: skip
+
+
+def _fits(
+    warm: OptimisticPlan, known: Known, algorithm: str, policy_class: str, setting: Setting
+) -> bool:
+    """Whether a plan's planner solves the same problem, so that its policy may go on from there."""
+    old = warm.planner
+    same_known = all(
+        np.array_equal(getattr(old.known, f.name), getattr(known, f.name)) for f in fields(Known)
+    )
+    asked = (algorithm, policy_class, setting)
+    return same_known and (warm.algorithm, warm.policy_class, old.setting) == asked
 
 
 def make_planner(
@@ -103,4 +116,6 @@ def make_planner(
     """
     if policy_class == "markov":
         return MarkovPlanner(known, rule, setting, random, ties)
+    if policy_class == "history":
+        return HistoryPlanner(known, rule, setting, random, ties)
     raise ModelError(f"policy_class must be markov or history; it is {policy_class!r}")
