@@ -152,14 +152,6 @@ def one_standard_error(evidence: Evidence, setting: Setting, rng: np.random.Gene
     return Bonus(np.sqrt(unit), unit, 0.0)
 
 
-def one_standard_box(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-    """The same as boxes, for interval models: `|P~ - P_hat| <= sqrt(P_hat / N) + 1 / N`."""
-    unit = 1.0 / np.maximum(evidence.N, 1)
-    radius = np.sqrt(evidence.p_hat * unit[evidence.row]) + unit[evidence.row]
-    low, high = np.maximum(evidence.p_hat - radius, 0.0), np.minimum(evidence.p_hat + radius, 1.0)
-    return Interval(low, high, unit)
-
-
 RULES: dict[str, Rule] = {}
 
 
@@ -183,7 +175,5 @@ register("ucrl", "interval", l1_ball)
 register("greedy", "bonus", estimate)
 register("psrl", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True)
 
-SECONDARY = {  # the tie rule's optimism for each kind of model; see ties.py
-    "bonus": Rule("one-standard-error", "bonus", one_standard_error),
-    "interval": Rule("one-standard-box", "interval", one_standard_box),
-}
+# the tie rule's own optimism, see ties.py
+SECONDARY = Rule("one-standard-error", "bonus", one_standard_error)

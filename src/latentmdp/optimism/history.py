@@ -29,7 +29,7 @@ class MemorySearch(MarkovSearch):
 
     def lay_out(self, counts: "Counts", table: Ints) -> None:
         """The model alone; `remember` makes the arena."""
-        every = self.rule.kind == "interval" and self.known.S <= FEW_STATES
+        every = self.rule.kind == "interval" and self.known.S <= FEW_STATES  # Eq. (2): the support
         self.model = OptimisticModel.of(
             self.known, counts, self.rule, self.setting, self.rng, every
         )
@@ -41,7 +41,7 @@ class MemorySearch(MarkovSearch):
         known = self.known
         self.settle(self.model, self.table.copy(), memory.N, len(memory.succ))
         x, D = self.arena, self.arena.D
-        x.T[x.obs : x.obs + len(self.model.next)] = memory.observations.of_slot
+        x.T[x.obs : x.obs + len(self.model.next)] = memory.observations.of_slots(self.model)
         x.G[D : D + memory.N] = memory.state
         x.G[x.step + D : x.step + D + memory.N] = memory.step
         x.G[x.span : x.span + known.H + 1] = memory.span
@@ -167,7 +167,7 @@ class HistoryPlanner:
         if not self.searches:
             make = [self.rule]
             if self.ties == "secondary" and not self.rule.random:
-                make.append(SECONDARY[self.rule.kind])
+                make.append(SECONDARY)
             self.searches = [
                 MemorySearch(self.known, rule, self.setting, counts, self.rule_stream)
                 for rule in make
@@ -201,7 +201,7 @@ class HistoryPlanner:
         for search in self.searches:
             search.remember(memory)
         nodes = self.searches[0].arena.N
-        self.effort = Effort.for_size(nodes, self.known.A, self.known.M)
+        self.effort = Effort.for_size(nodes, self.known.A, self.known.M, memory.side == 0.0)
         self.calm = self.effort.without_kicks()
         self.no_kicks = self.kicks.draw(self.calm, nodes)
         self.in_force = self.searches[0].policy.copy()

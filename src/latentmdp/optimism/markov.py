@@ -27,13 +27,18 @@ class Effort(NamedTuple):
     jolts: int  # kicks by random actions
 
     @classmethod
-    def for_size(cls, nodes: int, A: int, M: int) -> "Effort":
-        """Everything on tiny models; a few sweeps and kicks on large ones."""
+    def for_size(cls, nodes: int, A: int, M: int, whole: bool = False) -> "Effort":
+        """Everything on tiny models, a few sweeps and kicks on large ones.
+
+        `whole`: the nodes are whole histories, few of them alive under a policy.
+        """
         work = nodes * A * M
         if work <= 400:
             return cls(20, True, 100, 1e-12, 10, 20)
-        if work <= 2000:
-            return cls(2, False, 10, 1e-9, 2, 0)
+        if whole and work <= 2500:
+            return cls(3, True, 50, 1e-12, 8, 8)
+        if work <= 6000:
+            return cls(1, False, 10, 1e-9, 2, 0)
         return cls(0, False, 3, 1e-7, 1, 0)
 
     def without_kicks(self) -> "Effort":

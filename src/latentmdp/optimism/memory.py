@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
 SIDES = (0.0, 1e-9, 0.1, 0.3)  # whole histories, exact merging, then cells
-MOST_NODES = 50_000
+MOST_NODES = 20_000
 TREE_NODES = 1_500  # whole histories up to here
 
 
@@ -29,25 +29,33 @@ class Observations:
     start: Ints  # (S*A + 1,)
     symbol: Ints
     next: Ints
-    of_slot: Ints  # (slots,) number of each slot's observation inside its row
+    codes: Ints  # ascending numbers of (s*A + a, symbol, next)
 
     @classmethod
     def of(cls, model: OptimisticModel) -> "Observations":
         """The observations that some context has a slot for. `O(slots log slots)`."""
         known = model.known
-        pairs = known.S * known.A
-        row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr)) % pairs
-        width = int(model.symbol.max(initial=0)) + 1
-        code = (row * width + model.symbol) * known.S + model.next
-        codes, index = np.unique(code, return_inverse=True)
-        start = np.searchsorted(codes, np.arange(pairs + 1) * width * known.S)
-        symbol, nxt = codes // known.S % width, codes % known.S
-        return cls(start, symbol, nxt, index - start[row])
+        codes = np.unique(_codes(model))
+        start = np.searchsorted(codes, np.arange(known.S * known.A + 1) * known.M * known.S)
+        return cls(start, codes // known.S % known.M, codes % known.S, codes)
+
+    def of_slots(self, model: OptimisticModel) -> Ints:
+        """Number of each slot's observation inside its row `(slots,)`."""
+        code = _codes(model)
+        pair = code // (model.known.M * model.known.S)
+        return np.searchsorted(self.codes, code) - self.start[pair]
 
     @property
     def row(self) -> Ints:
         """`s*A + a` of each observation."""
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+
+def _codes(model: OptimisticModel) -> Ints:
+    """Every slot's `(s*A + a, symbol, next)` as one number; there are at most `M` symbols."""
+    known = model.known
+    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
+    return ((row % (known.S * known.A)) * known.M + model.symbol) * known.S + model.next
 
 
 def pools(known: Known, counts: "Counts", pairs: Ints, limit: float = 8.0) -> Floats:

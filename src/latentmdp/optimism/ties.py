@@ -128,7 +128,7 @@ class MarkovPlanner:
         if self.primary is None:
             make = [(self.rule, self.setting)]
             if self.ties == "secondary":
-                make.append((SECONDARY[self.rule.kind], self.setting))
+                make.append((SECONDARY, self.setting))
             elif self.ties == "ladder":
                 scale = self.setting.scale
                 make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
