@@ -30,12 +30,15 @@ _HOME = {
     "make": "domains",
     "Plan": "planning",
     "plan": "planning",
+    "optimistic_plan": "optimism",
     "Learner": "learning.learner",
     "Run": "learning.run",
     "learn": "learning.learn",
     "learn_env": "learning.environment",
     "load_run": "learning.run",
     "max_variance": "theory.variance",
+    "audit": "theory.audit",
+    "write_report": "report",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -54,8 +57,11 @@ if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner
     from latentmdp.learning.run import Run, load_run
     from latentmdp.model import LatentMDP, Layout
+    from latentmdp.optimism import optimistic_plan
     from latentmdp.planning import Plan, plan
     from latentmdp.policy import Cursor, PolicyGraph
+    from latentmdp.report import write_report
+    from latentmdp.theory.audit import audit
     from latentmdp.theory.variance import max_variance
 
 

@@ -12,6 +12,7 @@ import typer
 
 from latentmdp._version import __version__
 from latentmdp.commands.convert import convert_command
+from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
 from latentmdp.commands.learn import learn_command
@@ -34,6 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("show")(show_command)
+app.command("demo")(demo_command)
 app.command("domains")(domains_command)
 app.command("convert")(convert_command)
 app.command("evaluate")(evaluate_command)
