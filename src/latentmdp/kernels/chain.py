@@ -17,20 +17,27 @@ FULL = -1  # returned by `build_chain` when a buffer is too small
 
 
 class Model(NamedTuple):
-    """A model as simulators want it; `(Q,)` over pairs (context, first state) that can occur."""
+    """A model's rows, and its pairs (context, first state) that can occur, `(Q,)`."""
 
     sizes: tuple[int, int, int, int]  # M, S, A, H
     indptr: np.ndarray  # (rows + 1,)
     next: np.ndarray  # (nnz,)
     symbol: np.ndarray
     prob: np.ndarray
-    cumulative: np.ndarray  # (nnz,) probabilities summed within each row
-    conditional: np.ndarray  # (nnz,) probability of an outcome, given none before it in its row
     row_reward: np.ndarray  # (rows,) expected reward
     start_context: np.ndarray  # (Q,)
     start_state: np.ndarray
     start_prob: np.ndarray
-    start_cumulative: np.ndarray
+
+
+class Law(NamedTuple):
+    """A model's probabilities as samplers want them (small: tuples of arrays compile slowly)."""
+
+    H: int
+    indptr: np.ndarray  # (rows + 1,)
+    cumulative: np.ndarray  # (nnz,) probabilities summed within each row
+    conditional: np.ndarray  # (nnz,) probability of an outcome, given none before it in its row
+    start_cumulative: np.ndarray  # (Q,) likewise for the start cells
     start_conditional: np.ndarray
 
 
@@ -52,9 +59,7 @@ class Chain(NamedTuple):
     """Buffers that `build_chain` fills; see the module."""
 
     row: np.ndarray  # (C,)
-    node: np.ndarray  # (C,)
     first: np.ndarray  # (C + 1,)
-    reach: np.ndarray  # (C,) probability
     succ: np.ndarray  # (E,)
     rate: np.ndarray  # (rows,) expected visits per episode
     peak: np.ndarray  # (rows,) largest probability of a visit at one step
@@ -80,17 +85,18 @@ def successor(graph, node, symbol, nxt):
 
 
 @kernel
-def build_chain(model, graph, cell_of, chain):
+def build_chain(model, graph, cell_of, chain, node, reach):
     """Fill `chain`; return the policy's exact value, or FULL if a buffer is too small.
 
+    Also `node, reach (C,)`: each cell's node and probability.
     `cell_of (N * M,)` is scratch, all END, and left so. The value is the sum of expected visits
     times expected rewards (no discount). Cost: edges, times a search among a node's successors.
     """
     M, S, A, H = model.sizes
-    row, node, reach, succ = chain.row, chain.node, chain.reach, chain.succ
-    at_step = np.full(M * S * A, -1)
-    mass = np.zeros(M * S * A)
+    row, succ = chain.row, chain.succ
+    at_step, mass = np.empty(M * S * A, np.int64), np.empty(M * S * A)
     for r in range(M * S * A):
+        at_step[r] = -1
         chain.rate[r] = 0.0
         chain.peak[r] = 0.0
     cells, edges, rows, value = 0, 0, 0, 0.0

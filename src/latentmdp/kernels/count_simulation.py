@@ -37,14 +37,16 @@ class Block(NamedTuple):
     half_flow: np.ndarray  # (E,)
     gain: np.ndarray  # (rows,) visits by row
     place: np.ndarray  # (L,) places of the picked episodes in the block, ascending
-    picked: np.ndarray  # (2, L, H) their cells and outcomes
+    order: np.ndarray  # (L,) which one is there
+    cells: np.ndarray  # (L, H) paths of the picked episodes
+    outcomes: np.ndarray  # (L, H)
 
 
 @kernel
-def draw_block(bitgen, scratch, episodes, model, chain, arrivals, flow):
+def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
     """Draw the counts of `episodes` episodes. Cost: cells, and edges of cells with arrivals."""
     cells, row, first, succ = chain.size[0], chain.row, chain.first, chain.succ
-    indptr, conditional, start = model.indptr, model.conditional, model.start_conditional
+    indptr, conditional, start = law.indptr, law.conditional, law.start_conditional
     for c in range(cells):
         arrivals[c] = 0
     left = episodes
@@ -108,14 +110,14 @@ def crosses(chain, arrivals, gain, n):
 
 
 @kernel
-def commit(model, chain, arrivals, flow, n, n_next, visits):
+def commit(law, chain, arrivals, flow, n, n_next, visits):
     """Add a block to the counts."""
     for c in range(chain.size[0]):
         if arrivals[c] > 0:
             r = chain.row[c]
             n[r] += arrivals[c]
             visits[c] += arrivals[c]
-            offset = model.indptr[r] - chain.first[c]
+            offset = law.indptr[r] - chain.first[c]
             for k in range(chain.first[c], chain.first[c + 1]):
                 n_next[k + offset] += flow[k]
 
@@ -160,16 +162,14 @@ def jump(limit, H, chain, n, margin):
 
 
 @kernel
-def find_crossing(
-    bitgen, episodes, model, chain, block, n, n_next, visits, path_cell, path_outcome
-):
+def find_crossing(bitgen, episodes, law, chain, block, n, n_next, visits, path_cell, path_outcome):
     """The first crossing in a drawn block: count what lies before it, discard the rest.
 
     Returns its number in the block, from 1. That episode itself is in the path, visited but not
     yet counted.
     """
     before = 0
-    starts = len(model.start_state)
+    starts = len(law.start_conditional)
     limit = len(block.place)
     while episodes > limit and crossing_visits(chain, block.gain, n) > limit:
         share = episodes // 2
@@ -181,19 +181,18 @@ def find_crossing(
                 block.flow[k] = block.half_flow[k]
             episodes = share
         else:
-            commit(model, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
+            commit(law, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
             before += share
             episodes -= share
             crosses(chain, block.arrivals, block.gain, n)
-    picked = pick_all(bitgen, episodes, model, chain, block, n)
-    cells, outcomes = block.picked[0], block.picked[1]
-    i = count_until_trigger(picked, chain, cells, outcomes, n, n_next, visits)
+    picked = pick_all(bitgen, episodes, law, chain, block, n)
+    i = count_until_trigger(picked, chain, block, n, n_next, visits)
     for t in range(len(path_cell)):
-        path_cell[t] = cells[i, t]
-        path_outcome[t] = outcomes[i, t]
+        path_cell[t] = block.cells[block.order[i], t]
+        path_outcome[t] = block.outcomes[block.order[i], t]
     place = block.place[i]
     cut_block(bitgen, episodes - picked, place - i, starts, chain, block)
-    commit(model, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
+    commit(law, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
     return before + place + 1
 
 
@@ -209,17 +208,17 @@ def crossing_visits(chain, gain, n):
 
 
 @kernel
-def pick_all(bitgen, episodes, model, chain, block, n):
+def pick_all(bitgen, episodes, law, chain, block, n):
     """Pick all episodes that visit a row which crosses, with their places; returns how many."""
-    picked = 0
-    for t in range(model.sizes[3]):
+    picked = np.int64(0)
+    for t in range(law.H):
         for c in range(chain.layer[t], chain.layer[t + 1]):
             r = chain.row[c]
             if (n[r] ^ (n[r] + block.gain[r])) > n[r]:
                 while block.arrivals[c] > 0:
-                    pick(bitgen, c, t, model, chain, block, picked)
+                    pick(bitgen, c, t, law, chain, block, picked)
                     picked += 1
-    cells, outcomes, place = block.picked[0], block.picked[1], block.place
+    place, order = block.place, block.order
     for i in range(picked):  # distinct places, each set equally likely; kept in ascending order
         drawn = -1
         while drawn < 0:
@@ -230,21 +229,18 @@ def pick_all(bitgen, episodes, model, chain, block, n):
                     break
         j = i
         while j > 0 and place[j - 1] > drawn:
-            place[j] = place[j - 1]
-            for t in range(model.sizes[3]):
-                cells[j - 1, t], cells[j, t] = cells[j, t], cells[j - 1, t]
-                outcomes[j - 1, t], outcomes[j, t] = outcomes[j, t], outcomes[j - 1, t]
+            place[j], order[j] = place[j - 1], order[j - 1]
             j -= 1
-        place[j] = drawn
+        place[j], order[j] = drawn, i
     return picked
 
 
 @kernel
-def pick(bitgen, cell, step, model, chain, block, i):
+def pick(bitgen, cell, step, law, chain, block, i):
     """Take a random one of the block's episodes that visit `cell` out of it; store it as `i`."""
-    H, first, succ = model.sizes[3], chain.first, chain.succ
+    H, first, succ = law.H, chain.first, chain.succ
     arrivals, flow = block.arrivals, block.flow
-    cells, outcomes = block.picked[0], block.picked[1]
+    cells, outcomes = block.cells, block.outcomes
     c = cell
     for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
         left = uniform(bitgen) * arrivals[c]
@@ -254,7 +250,7 @@ def pick(bitgen, cell, step, model, chain, block, i):
                 if succ[k] == c and flow[k] > 0:
                     if left >= 0.0:
                         cells[i, t] = b
-                        outcomes[i, t] = model.indptr[chain.row[b]] + k - first[b]
+                        outcomes[i, t] = law.indptr[chain.row[b]] + k - first[b]
                         last = k
                     left -= flow[k]
         flow[last] -= 1
@@ -275,28 +271,28 @@ def pick(bitgen, cell, step, model, chain, block, i):
                 left -= flow[k]
         flow[last] -= 1
         cells[i, t] = c
-        outcomes[i, t] = model.indptr[chain.row[c]] + last - first[c]
+        outcomes[i, t] = law.indptr[chain.row[c]] + last - first[c]
         c = succ[last]
         if c != END:
             arrivals[c] -= 1
 
 
 @kernel
-def count_until_trigger(picked, chain, cells, outcomes, n, n_next, visits):
+def count_until_trigger(picked, chain, block, n, n_next, visits):
     """Count picked episodes in order until one triggers, which is not counted; its number."""
-    H = cells.shape[1]
+    row, cells, outcomes = chain.row, block.cells, block.outcomes
     for i in range(picked):
-        triggered = False
-        for t in range(H):
-            r = chain.row[cells[i, t]]
+        e, triggered = block.order[i], False
+        for t in range(cells.shape[1]):
+            r = row[cells[e, t]]
             n[r] += 1
-            n_next[outcomes[i, t]] += 1
-            visits[cells[i, t]] += 1
+            n_next[outcomes[e, t]] += 1
+            visits[cells[e, t]] += 1
             triggered |= n[r] & (n[r] - 1) == 0
         if triggered:
-            for t in range(H):
-                n[chain.row[cells[i, t]]] -= 1
-                n_next[outcomes[i, t]] -= 1
+            for t in range(cells.shape[1]):
+                n[row[cells[e, t]]] -= 1
+                n_next[outcomes[e, t]] -= 1
             return i
     return picked
 
@@ -304,32 +300,31 @@ def count_until_trigger(picked, chain, cells, outcomes, n, n_next, visits):
 @kernel
 def simulate_phase(
     bitgen, scratch, episodes, margin, patience,
-    model, chain, block, n, n_next, visits, path_cell, path_outcome,
+    law, chain, block, n, n_next, visits, path_cell, path_outcome,
 ):  # fmt: skip
-    """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered)`.
+    """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered, block)`.
 
-    As `walk`, and the same law. `patience`: walk as many steps as a block has edges, times this.
+    As `walk`, and the same law; but where `block > 0`, the trigger lies in a block of so many more
+    episodes, drawn and not counted, and `find_crossing` must come next (apart, or both would
+    compile twice). `patience`: walk as many steps as a block has edges, times this.
     """
-    H = model.sizes[3]
+    H = law.H
     done = 0
     few = int(patience * chain.size[1] / H)
     while done < episodes:
         size, safe = jump(episodes - done, H, chain, n, margin)
         if size <= few:
             k, triggered = walk(
-                bitgen, min(few, episodes - done), model, chain, n, n_next, visits,
+                bitgen, min(few, episodes - done), law, chain, n, n_next, visits,
                 path_cell, path_outcome,
             )  # fmt: skip
             done += k
             if triggered:
-                return done, True
+                return done, True, 0
             continue
-        draw_block(bitgen, scratch, size, model, chain, block.arrivals, block.flow)
+        draw_block(bitgen, scratch, size, law, chain, block.arrivals, block.flow)
         if not safe and crosses(chain, block.arrivals, block.gain, n):
-            done += find_crossing(
-                bitgen, size, model, chain, block, n, n_next, visits, path_cell, path_outcome
-            )
-            return done, True
-        commit(model, chain, block.arrivals, block.flow, n, n_next, visits)
+            return done, True, size
+        commit(law, chain, block.arrivals, block.flow, n, n_next, visits)
         done += size
-    return done, False
+    return done, False, 0

@@ -21,21 +21,19 @@ def draw(bitgen, cumulative, begin, end):
 
 
 @kernel
-def walk(bitgen, episodes, model, chain, n, n_next, visits, path_cell, path_outcome):
+def walk(bitgen, episodes, law, chain, n, n_next, visits, path_cell, path_outcome):
     """Simulate at most `episodes`; stop after the first that triggers.
 
     Returns `(episodes simulated, triggered)`. An episode that triggers is not yet counted in
     `n, n_next`: `replay` walks its path `(H,)` in time order. `visits (C,)` counts every episode's
     visits by cell. Cost: steps.
     """
-    H = model.sizes[3]
     row, first, succ = chain.row, chain.first, chain.succ
-    indptr, cumulative = model.indptr, model.cumulative
-    starts = len(model.start_state)
+    indptr, cumulative, start = law.indptr, law.cumulative, law.start_cumulative
     for k in range(episodes):
         triggered = False
-        c = draw(bitgen, model.start_cumulative, 0, starts)
-        for t in range(H):
+        c = draw(bitgen, start, 0, len(start))
+        for t in range(law.H):
             r = row[c]
             begin = indptr[r]
             e = draw(bitgen, cumulative, begin, indptr[r + 1])
@@ -47,7 +45,7 @@ def walk(bitgen, episodes, model, chain, n, n_next, visits, path_cell, path_outc
             path_outcome[t] = e
             c = succ[first[c] + e - begin]
         if triggered:
-            for t in range(H):  # undo: snapshots are taken in the middle of the episode
+            for t in range(law.H):  # undo: snapshots are taken in the middle of the episode
                 n[row[path_cell[t]]] -= 1
                 n_next[path_outcome[t]] -= 1
             return k + 1, True
@@ -80,15 +78,15 @@ def replay(rows, outcomes, indptr, n, n_next, N, N_next, changed):
 
 
 @kernel
-def sample_episodes(bitgen, episodes, model, chain, contexts, outcomes, rows):
-    """Draw trajectories: `contexts (K,)`, `outcomes, rows (K, H)` as indices of the model."""
-    _, S, A, H = model.sizes
+def sample_episodes(bitgen, episodes, law, chain, rows, outcomes):
+    """Draw trajectories: `rows, outcomes (K, H)` as indices of the model."""
+    row, first, succ = chain.row, chain.first, chain.succ
+    start = law.start_cumulative
     for k in range(episodes):
-        c = draw(bitgen, model.start_cumulative, 0, len(model.start_state))
-        contexts[k] = chain.row[c] // (S * A)
-        for t in range(H):
-            r = chain.row[c]
-            e = draw(bitgen, model.cumulative, model.indptr[r], model.indptr[r + 1])
+        c = draw(bitgen, start, 0, len(start))
+        for t in range(law.H):
+            r = row[c]
+            e = draw(bitgen, law.cumulative, law.indptr[r], law.indptr[r + 1])
             rows[k, t] = r
             outcomes[k, t] = e
-            c = chain.succ[chain.first[c] + e - model.indptr[r]]
+            c = succ[first[c] + e - law.indptr[r]]

@@ -46,7 +46,7 @@ class Simulator:
 
         self.kind, self.margin, self.patience, self.picked = kind, margin, patience, picked
         self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
-        self._model = prepare(model)
+        self._model, self._law = prepare(model)
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._path = np.zeros((2, model.H), dtype=np.int64)
         self._changed = np.zeros(model.H, dtype=np.int64)
@@ -62,12 +62,13 @@ class Simulator:
             return np.zeros(size, dtype=np.int64)
 
         self._chain = Chain(
-            ints(cells), ints(cells), ints(cells + 1), np.zeros(cells), ints(edges),
-            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3),
+            ints(cells), ints(cells + 1), ints(edges), np.zeros(rows), np.zeros(rows), ints(rows),
+            ints(H + 1), ints(3),
         )  # fmt: skip
+        self._node, self._reach = ints(cells), np.zeros(cells)
         self._block = Block(
             ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
-            ints(self.picked), np.zeros((2, self.picked, H), dtype=np.int64),
+            ints(self.picked), ints(self.picked), *np.zeros((2, self.picked, H), dtype=np.int64),
         )  # fmt: skip
         self._visits = ints(cells)
 
@@ -83,7 +84,9 @@ class Simulator:
         if len(self._cell_of) < len(graph.step) * M:
             self._cell_of = np.full(2 * len(graph.step) * M, kernels.END, dtype=np.int64)
         while True:
-            value = kernels.build_chain(self._model, graph, self._cell_of, self._chain)
+            value = kernels.build_chain(
+                self._model, graph, self._cell_of, self._chain, self._node, self._reach
+            )
             if value != kernels.FULL:
                 break
             self._allocate(2 * len(self._chain.row), 2 * len(self._chain.succ))
@@ -100,18 +103,21 @@ class Simulator:
         Returns `(episodes simulated, triggered)`. The counts (laid out `for_model`) have all of
         them except a triggering one, which `replay` adds.
         """
-        arguments = (self._model, self._chain)
+        arguments: tuple[Any, ...] = (self._law, self._chain)
         results = (counts.n, counts.n_next, self._visits, self._path[0], self._path[1])
         if self.kind == "episodes":
             from latentmdp.kernels.step_simulation import walk
 
             return walk(self._bitgen, episodes, *arguments, *results)
-        from latentmdp.kernels.count_simulation import simulate_phase
+        from latentmdp.kernels.count_simulation import find_crossing, simulate_phase
 
-        return simulate_phase(
-            self._bitgen, self._scratch, episodes, self.margin, self.patience,
-            *arguments, self._block, *results,
-        )  # fmt: skip
+        arguments = (*arguments, self._block, *results)
+        done, triggered, block = simulate_phase(
+            self._bitgen, self._scratch, episodes, self.margin, self.patience, *arguments
+        )
+        if block:
+            done += find_crossing(self._bitgen, block, *arguments)
+        return done, triggered
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""
@@ -128,28 +134,28 @@ class Simulator:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
         cells = self._chain.size[0]
         context = self._chain.row[:cells] // (self._model.sizes[1] * self._model.sizes[2])
-        return self._chain.node[:cells].copy(), context, self._visits[:cells].copy()
+        return self._node[:cells].copy(), context, self._visits[:cells].copy()
 
     def path(self) -> tuple[Array, Array, Array]:
         """`(nodes, rows, outcomes)`, `(H,)` each, of the triggering episode."""
         cells, outcomes = self._path
-        return self._chain.node[cells], self._chain.row[cells], outcomes.copy()
+        return self._node[cells], self._chain.row[cells], outcomes.copy()
 
 
-def prepare(model: LatentMDP) -> Any:
-    """The model's arrays as the kernels want them (`kernels.chain.Model`)."""
-    from latentmdp.kernels.chain import Model
+def prepare(model: LatentMDP) -> tuple[Any, Any]:
+    """The model's arrays as the kernels want them (`kernels.chain.Model` and `Law`)."""
+    from latentmdp.kernels.chain import Law, Model
 
-    cumulative, conditional = _within(model.indptr, model.prob)
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)
     start = weight[context, state]
-    start_cumulative, start_conditional = _within(np.array([0, len(start)]), start)
-    return Model(
+    rows = Model(
         (model.M, model.S, model.A, model.H), model.indptr, model.next, model.symbol, model.prob,
-        cumulative, conditional, np.ascontiguousarray(model.row_reward),
-        context, state, start, start_cumulative, start_conditional,
+        np.array(model.row_reward), context.copy(), state.copy(), start,
     )  # fmt: skip
+    whole = np.array([0, len(start)])
+    law = Law(model.H, model.indptr, *_within(model.indptr, model.prob), *_within(whole, start))
+    return rows, law
 
 
 def _within(indptr: Array, prob: Array) -> tuple[Array, Array]:
@@ -181,12 +187,9 @@ def simulate_episodes(
 
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
-    contexts = np.zeros(episodes, dtype=np.int64)
-    outcomes, rows = np.zeros((2, episodes, model.H), dtype=np.int64)
-    sample_episodes(
-        simulator._bitgen, episodes, simulator._model, simulator._chain, contexts, outcomes, rows
-    )
-    first = rows[:, :1] // model.A % model.S
+    rows, outcomes = np.zeros((2, episodes, model.H), dtype=np.int64)
+    sample_episodes(simulator._bitgen, episodes, simulator._law, simulator._chain, rows, outcomes)
+    contexts, first = rows[:, 0] // (model.S * model.A), rows[:, :1] // model.A % model.S
     states = np.concatenate([first, model.next[outcomes]], axis=1)
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
 
@@ -203,11 +206,11 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
     counts = Counts.for_model(model)
     block = simulator._block
     draw_block(
-        simulator._bitgen, simulator._scratch, episodes, simulator._model, simulator._chain,
+        simulator._bitgen, simulator._scratch, episodes, simulator._law, simulator._chain,
         block.arrivals, block.flow,
     )  # fmt: skip
     commit(
-        simulator._model, simulator._chain, block.arrivals, block.flow, counts.n, counts.n_next,
+        simulator._law, simulator._chain, block.arrivals, block.flow, counts.n, counts.n_next,
         simulator._visits,
     )  # fmt: skip
     counts.snapshot_all()
