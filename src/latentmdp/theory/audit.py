@@ -30,11 +30,10 @@ VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_li
 # one entry per phase, all cumulative up to its last episode unless said otherwise
 SERIES = (
     "episodes", "updates", "regret", "V~ - V", "X1", "X2", "X3", "X4", "X5", "X6", "bellman",
-    "at t0", "V inside", "V before", "sum_1/N",
+    "at t0", "V inside", "V before", "sum_1/N", "as recorded",
     "optimistic", "recorded", "omega_1", "omega_2", "bellman margin", "bellman error",
     "largest error", "lowest zeta", "solver gap",
 )  # fmt: skip
-PER_PHASE = SERIES[15:]
 
 
 def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditReport:
@@ -135,6 +134,7 @@ class Auditor:
     def _walk(self, phase: Phase) -> int:
         """Count the phase; the updating episode in time order. Returns `t0`, `H` if none."""
         counts = phase.counts
+        self._check_visits(phase)
         self.n[:], self.n_next[:] = counts.n, counts.n_next
         first = self.model.H
         if phase.path is None:
@@ -152,6 +152,22 @@ class Auditor:
                 "became a power of two in it"
             )
         return first
+
+    def _check_visits(self, phase: Phase) -> None:
+        """Visits by (node, context) add up to what the counts grew by, row by row."""
+        model, policy = self.model, phase.policy
+        node, context, visits = phase.visits
+        row = (context * model.S + policy.state[node]) * model.A + policy.action[node]
+        grown = phase.counts.n - self.n
+        if phase.path is not None:
+            grown = grown + np.bincount(phase.path[1], minlength=len(grown))
+        found = np.bincount(row, weights=visits, minlength=len(grown))
+        if (found != grown).any() and not any(f.startswith("visits") for f in self.faults):
+            i = int(np.argmax(found != grown))
+            self.faults.append(
+                f"visits: in the phase from episode {phase.episode}, row {i} was visited "
+                f"{int(found[i])} times by the policy's nodes, and its count grew by {grown[i]}"
+            )
 
     def _visits(self, phase: Phase, t0: int) -> tuple[Floats, Floats]:
         """`(N, M)` visits with `t <= t0`, and with `t < t0`: `I(k, t)` and `I(k, t+1)`."""
@@ -239,6 +255,7 @@ class Auditor:
         value, value_opt = self._root(phase, alpha).sum(), self._root(phase, opt).sum()
         excess = self._reward_excess(phase, t0)
         sums["V~ - V"] += episodes * (value_opt - value)
+        sums["as recorded"] += episodes * (phase.optimistic_value - phase.value)
         sums["X1"] += episodes * value_opt - (inside * opt)[started].sum()
         sums["X2"] += found[8] + excess[0] - episodes * value
         sums["X3"] += found[6] - (inside * opt)[later].sum() - excess[1]

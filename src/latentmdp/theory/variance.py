@@ -44,8 +44,9 @@ def max_variance(
     """The largest variance of an episode's total reward over deterministic policies of a class.
 
     `exact_limit`: histories (history class), or a tenth of the places that a search through Markov
-    policies looks at, up to which the answer is exact, `lower == upper`. Beyond: `starts` random starts of ascent; an upper bound from at most
-    `centres` planning problems with at most `state_limit` outcomes, `time_limit` seconds in all.
+    policies looks at, up to which the answer is exact, `lower == upper`. Beyond: `starts` random
+    starts of ascent; an upper bound from at most `centres` planning problems with at most
+    `state_limit` outcomes, `time_limit` seconds in all.
 
     >>> from latentmdp import make
     >>> found = max_variance(make("hard:contexts=2,states=6,eps=0.1,reward=1"))
