@@ -1,8 +1,8 @@
 """You have a process whose hidden cause becomes known afterwards, and your own loop around it.
 
 `Workshop` stands for it: machines come in broken, you test and replace parts, and after the repair
-you know what the fault was. The learner never sees how the workshop works inside; it is asked for an
-action, told what happened, told the fault at the end, and may be saved and resumed at any time.
+you know what the fault was. The learner never sees how the workshop works inside: it is asked for
+an action, told what happened, told the fault at the end, and may be saved and resumed at any time.
 
 Run: python examples/learn_in_your_loop.py
 """
