@@ -175,5 +175,6 @@ register("ucrl", "interval", l1_ball)
 register("greedy", "bonus", estimate)
 register("psrl", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True)
 
-# the tie rule's own optimism, see ties.py
+# what breaks ties, see ties.py
 SECONDARY = Rule("one-standard-error", "bonus", one_standard_error)
+ESTIMATE = Rule("estimate", "bonus", estimate)

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.optimism.confidence import SECONDARY, Rule, Setting
-from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
-from latentmdp.optimism.memory import Memory, Observations, drifted, grow, likelihoods
-from latentmdp.optimism.model import Known, OptimisticModel
-from latentmdp.optimism.ties import EQUAL, MarkovPlanner
+from latentmdp.optimism.confidence import Rule, Setting
+from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
+from latentmdp.optimism.memory import SIDES, Memory, Observations, drifted, grow, likelihoods
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import Known
+from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
+REBUILD = 1.05  # visits must have grown by this factor before the memory is looked at again
 FEW_STATES = 6  # up to here interval models get a slot, and so a memory, for every next state
 
 
@@ -68,6 +70,11 @@ class MemorySearch(MarkovSearch):
             self.policy[:] = x.I[x.kicked : x.kicked + x.N]
         return max(new, value)
 
+    def improve(self, effort: Effort, kicks: Kicks) -> float:
+        """By belief first, then as in the Markov class."""
+        value = self.believe()
+        return value if value >= self.upper - EQUAL else super().improve(effort, kicks)
+
     def graph(self, policy: Ints) -> PolicyGraph:
         """What a policy can reach, and the default nodes, as a policy graph."""
         from latentmdp.kernels.memory import extract
@@ -94,12 +101,14 @@ class HistoryResult:
     policy: PolicyGraph
     value: float
     upper: float
-    kept: bool
+    kept: bool  # the policy in force stays
     nodes: int  # of the memory
 
 
-class HistoryPlanner:
-    """Plans again and again as counts grow; nodes and policies are kept in between."""
+class HistoryPlanner(Planner):
+    """Plans with memory; nodes and policies are kept between plans."""
+
+    Search = MemorySearch
 
     def __init__(
         self,
@@ -109,112 +118,67 @@ class HistoryPlanner:
         random: np.random.Generator,
         ties: str = "secondary",
     ) -> None:
-        self.known, self.rule, self.setting, self.ties = known, rule, setting, ties
-        self.markov = MarkovPlanner(known, rule, setting, random, ties)
-        kick_stream, self.rule_stream = random.spawn(2)
-        self.kicks = Kicks(kick_stream, known.M, known.A)
-        self.searches: list[MemorySearch] = []
+        super().__init__(known, rule, setting, random, ties)
+        self.markov = Planner(known, rule, setting, random, ties)  # the default nodes' policy
         self.memory: Memory | None = None
         self.built = 0  # visits when the memory was built
-        self.seen = 0  # visits at the last search
-        self.patience, self.wait = 0, 0
         self.result: HistoryResult | None = None
-        self.in_force = np.zeros(0, dtype=np.int64)
-
-    # ---------------------------------------------------------------- planning
 
     def replan(self, counts: "Counts", changed: Ints | None = None) -> HistoryResult:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
-        markov = self.markov.replan(counts, changed)
-        fresh = self._update(counts, changed, markov.table)
-        first, *rungs = self.searches
-        top = first.upper - EQUAL
-        visits = int(counts.n.sum())
-        value = -1.0 if fresh else first.evaluate(self.in_force)
-        if not fresh and value >= top and visits < 1.01 * self.seen:
-            return self._answer(self.in_force, value)
-        self.seen = visits
-        best = self.in_force
-        for search in (*rungs, first):
-            search.table[:] = markov.table
-        for rung in rungs:
-            rung.believe()
-            rung.search(self.calm, self.no_kicks)
-            if (reached := first.evaluate(rung.policy)) >= top:
-                return self._answer(rung.policy, reached)
-            if reached > value + EQUAL:
-                best, value = rung.policy.copy(), reached
-        if value >= 0.0:
-            first.policy[:] = best
-        return self._answer(first.policy, self._search(first))
+        self.table = self.markov.replan(counts, changed).table
+        return super().replan(counts, changed)
 
-    def _search(self, first: MemorySearch) -> float:
-        value = first.believe()
-        if value < first.upper - EQUAL:
-            value = first.search(self.calm, self.no_kicks)
-        self.wait -= 1
-        if value >= first.upper - EQUAL or (self.wait > 0 and not self.effort.every):
-            return value
-        better = first.search(self.effort, self.kicks.draw(self.effort, first.arena.N))
-        self.patience = 1 if better > value + EQUAL else min(2 * self.patience + 1, 31)
-        self.wait = self.patience
-        return better
-
-    def _update(self, counts: "Counts", changed: Ints | None, table: Ints) -> bool:
-        """Models up to date, memory too if it must; whether the memory is a new one."""
+    def _update(self, counts: "Counts", rows: Ints) -> None:
+        """Models up to date, and the memory if it must be."""
         visits = int(counts.n.sum())
-        rows = np.arange(counts.rows) if changed is None else changed
-        if not self.searches:
-            make = [self.rule]
-            if self.ties == "secondary" and not self.rule.random:
-                make.append(SECONDARY)
-            self.searches = [
-                MemorySearch(self.known, rule, self.setting, counts, self.rule_stream)
-                for rule in make
-            ]
-        elif self.searches[0].version != counts.version:
+        if self.searches and self.searches[0].version != counts.version:
             for search in self.searches:
-                search.lay_out(counts, table)
+                search.lay_out(counts, self.table)
+            self.late = [set() for _ in self.searches]
             self.memory = None
         else:
-            for search in self.searches:
-                search.update(counts, rows)
-        if self.memory is not None:
-            if visits < 1.05 * self.built and visits > 50 * self.known.H:
-                return False
-            pairs = np.unique(rows % (self.known.S * self.known.A))
-            seen, old = self.memory.observations, self.memory.likelihood
-            at = np.isin(seen.row, pairs)
-            if not drifted(likelihoods(self.known, counts, seen, pairs)[at], old[at]):
-                return False
-        self._build(counts, visits)
-        return True
+            super()._update(counts, rows)
+        if self.memory is None or self._outdated(counts, rows, visits):
+            for i in range(len(self.searches)):
+                self._catch_up(i)
+            seen = Observations.of(self.searches[0].model)
+            every = np.arange(self.known.S * self.known.A)
+            likelihood = likelihoods(self.known, counts, seen, every)
+            sides = SIDES if self.memory is None else _from(self.memory.side)
+            self._remember(grow(self.known, seen, likelihood, sides))
+            self.built = visits
+        for search in self.searches:
+            search.table[:] = self.table
 
-    def _build(self, counts: "Counts", visits: int) -> None:
-        seen = Observations.of(self.searches[0].model)
-        every = np.arange(self.known.S * self.known.A)
-        self._remember(grow(self.known, seen, likelihoods(self.known, counts, seen, every)))
-        self.built = visits
+    def _outdated(self, counts: "Counts", rows: Ints, visits: int) -> bool:
+        """Whether likelihood ratios have drifted, asked only now and then."""
+        assert self.memory is not None
+        if visits < REBUILD * self.built and self.built > 50 * self.known.H:
+            return False
+        pairs = np.unique(rows % (self.known.S * self.known.A))
+        seen, old = self.memory.observations, self.memory.likelihood
+        at = np.isin(seen.row, pairs)
+        return drifted(likelihoods(self.known, counts, seen, pairs)[at], old[at])
 
     def _remember(self, memory: Memory) -> None:
-        self.memory = memory
+        self.memory, self.result = memory, None
         for search in self.searches:
+            search.table = self.table
             search.remember(memory)
         nodes = self.searches[0].arena.N
         self.effort = Effort.for_size(nodes, self.known.A, self.known.M, memory.side == 0.0)
-        self.calm = self.effort.without_kicks()
-        self.no_kicks = self.kicks.draw(self.calm, nodes)
-        self.in_force = self.searches[0].policy.copy()
+        self.policy = self.searches[0].policy.copy()
 
     def _answer(self, policy: Ints, value: float) -> HistoryResult:
-        kept = self.result is not None and np.array_equal(policy, self.in_force)
-        upper = self.searches[0].upper
+        kept = self.result is not None and np.array_equal(policy, self.policy)
         if kept and self.result is not None:
             graph = self.result.policy
         else:
-            self.in_force = policy.copy()
+            self.policy = policy.copy()
             graph = self.searches[0].graph(policy)
         assert self.memory is not None
+        upper = self.searches[0].upper
         self.result = HistoryResult(graph, value, upper, kept, self.memory.N)
         return self.result
 
@@ -222,34 +186,26 @@ class HistoryPlanner:
 
     def state(self) -> dict[str, Any]:
         """What later answers depend on besides the counts, as plain data."""
-        state = {
-            "markov": self.markov.state(),
-            "built": self.built,
-            "seen": self.seen,
-            "patience": self.patience,
-            "wait": self.wait,
-            "kicks": dict(self.kicks.rng.bit_generator.state),
-            "rule": dict(self.rule_stream.bit_generator.state),
-            "in_force": self.in_force,
-        }
+        state = super().state() | {"markov": self.markov.state(), "built": self.built}
         if self.memory is not None:
-            state["likelihood"] = self.memory.likelihood
-            state["side"] = self.memory.side
-            state["policies"] = np.array([search.policy for search in self.searches])
+            state |= {"likelihood": self.memory.likelihood, "side": self.memory.side}
         return state
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
         """Continue from `state()` to the same bits."""
         self.markov.restore(state["markov"], counts)
-        self.searches, self.memory, self.result = [], None, None
-        if "likelihood" in state:
-            self._update(counts, None, self.markov.table)
-            seen = Observations.of(self.searches[0].model)
-            self._remember(grow(self.known, seen, state["likelihood"], (float(state["side"]),)))
-            for search, policy in zip(self.searches, state["policies"], strict=True):
-                search.policy[:] = policy
-            self.in_force = np.array(state["in_force"], dtype=np.int64)
-        for name in ("built", "seen", "patience", "wait"):
-            setattr(self, name, int(state[name]))
-        self.kicks.rng.bit_generator.state = state["kicks"]
-        self.rule_stream.bit_generator.state = state["rule"]
+        H, S = self.known.H, self.known.S
+        self.table = self.markov.policy[: H * S].reshape(H, S)
+        self.memory, self.built = None, int(state["built"])
+        super().restore(state, counts)
+
+    def _restore_models(self, state: dict[str, Any], counts: "Counts") -> None:
+        self.counts = counts
+        self._make(counts)
+        seen = Observations.of(self.searches[0].model)
+        self._remember(grow(self.known, seen, state["likelihood"], (float(state["side"]),)))
+
+
+def _from(side: float) -> tuple[float, ...]:
+    """The kinds of memory from this one on: what did not fit before is not tried again."""
+    return SIDES[SIDES.index(side) :]

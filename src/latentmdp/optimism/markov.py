@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
 
+EQUAL = 1e-9  # optimistic values this close are ties
+
+
 class Effort(NamedTuple):
     """How hard to search. A kick costs a few sweeps, a checked pass many on large models."""
 
@@ -77,6 +80,7 @@ class MarkovSearch:
         rng: np.random.Generator | None = None,
     ) -> None:
         self.known, self.rule, self.setting, self.rng = known, rule, setting, rng
+        self.patience, self.wait = 0, 0  # kicks that fail are tried less and less often
         self.lay_out(counts, np.zeros((known.H, known.S), dtype=np.int64))
 
     def lay_out(self, counts: "Counts", table: Ints) -> None:
@@ -137,3 +141,18 @@ class MarkovSearch:
 
         goal = min(self.upper, enough)
         return float(search(self.arena, goal, *effort[:4], *kicks))
+
+    def improve(self, effort: Effort, kicks: Kicks) -> float:
+        """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
+        nodes = self.arena.N
+        calm = effort.without_kicks()
+        value = self.search(calm, kicks.draw(calm, nodes))
+        if value >= self.upper - EQUAL:
+            return value
+        self.wait -= 1
+        if self.wait > 0 and not effort.every:
+            return value
+        better = self.search(effort, kicks.draw(effort, nodes))
+        self.patience = 1 if better > value + EQUAL else min(2 * self.patience + 1, 31)
+        self.wait = self.patience
+        return better

@@ -11,7 +11,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.optimism.confidence import Rule, Setting, rule_named
 from latentmdp.optimism.history import HistoryPlanner
 from latentmdp.optimism.model import Known
-from latentmdp.optimism.ties import MarkovPlanner
+from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
@@ -108,14 +108,14 @@ def make_planner(
     policy_class: str,
     random: np.random.Generator,
     ties: str = "secondary",
-) -> Any:
+) -> Planner:
     """A planner that is called again and again: `replan(counts, changed)`, `state()`, `restore()`.
 
     `changed` are the rows whose snapshot differs from the last call's; the answer has `policy`,
     `value`, `upper`, `kept`. Random numbers come from streams spawned off `random`.
     """
     if policy_class == "markov":
-        return MarkovPlanner(known, rule, setting, random, ties)
+        return Planner(known, rule, setting, random, ties)
     if policy_class == "history":
         return HistoryPlanner(known, rule, setting, random, ties)
     raise ModelError(f"policy_class must be markov or history; it is {policy_class!r}")

@@ -1,14 +1,13 @@
-"""`MarkovPlanner`: the oracle of Algorithms 2 and 3 in the Markov class, with a rule for ties.
+"""`Planner`: the oracle of Algorithms 2 and 3, called again and again, with a rule for ties.
 
-At the paper's constants almost everything is worth the cap for a long time, and every policy is an argmax: the
-tie rule is the learner in practice. The rule here chooses *inside* the certified argmax set, so the algorithms
-are followed to the letter. Among the policies whose optimistic value reaches the certified bound (or, where that
-is out of reach, the best value found) it wants one that exploits what is known: a second policy is kept, always
-improved for a *secondary* optimistic model with one standard error, and played if it qualifies. If it does not,
-it is pulled towards the primary objective by `lambda * primary + secondary`, with `lambda` growing.
-
-`ladder` is the other rule that was tried (primary models with smaller bonuses, in turn); `incumbent` keeps the
-policy in force. docs/optimism.md has the comparison.
+At the paper's constants almost everything is worth the cap for a long time, and every policy is an
+argmax: the tie rule is the learner in practice. The rule here chooses *inside* the argmax set, so
+the algorithms are followed to the letter: among the policies whose optimistic value reaches the
+certified bound (or, where that is out of reach, the best value found), it plays one that exploits
+what is known. `secondary`: the policy that is best for one standard error of optimism, and among
+ties of that the one that is best for the plain estimate. `ladder`: the first policy of the same
+algorithm with a smaller bonus that is still an argmax. `incumbent`: the policy in force.
+docs/optimism.md compares them.
 """
 
 from dataclasses import dataclass, replace
@@ -19,17 +18,17 @@ import numpy as np
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
-from latentmdp.optimism.confidence import SECONDARY, Rule, Setting
-from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
+from latentmdp.optimism.confidence import ESTIMATE, SECONDARY, Rule, Setting
+from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
 from latentmdp.optimism.model import Known
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
-EQUAL = 1e-9  # optimistic values this close are ties
 LADDER = (0.001, 0.01, 0.1)
 TIES = ("secondary", "ladder", "incumbent")
+FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
 @dataclass
@@ -47,8 +46,10 @@ class OptimisticResult:
         return PolicyGraph.from_table(self.table)
 
 
-class MarkovPlanner:
-    """Plans again and again as counts grow; keeps models, bounds and policies in between."""
+class Planner:
+    """Keeps models, bounds and policies between plans; this one plans in the Markov class."""
+
+    Search: Any = MarkovSearch
 
     def __init__(
         self,
@@ -64,121 +65,137 @@ class MarkovPlanner:
         kick_stream, self.rule_stream = random.spawn(2)
         self.kicks = Kicks(kick_stream, known.M, known.A)
         self.effort = Effort.for_size(known.H * known.S, known.A, known.M)
-        self.calm = self.effort.without_kicks()
-        self.no_kicks = self.kicks.draw(self.calm, (known.H + 1) * known.S)
-        self.patience, self.wait = 0, 0  # kicks that fail are tried less often
-        self.primary: MarkovSearch | None = None
-        self.rungs: list[MarkovSearch] = []  # models in which ties are broken
-        self.rung = 0
-        self.table = np.zeros((known.H, known.S), dtype=np.int64)
+        self.searches: list[Any] = []  # the primary model, then those that break ties
+        self.late: list[set[int]] = []  # rows that a model has yet to catch up with
+        self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
+        self.rung = 0  # of the ladder
         self.seen = 0  # visits at the last search
 
     # ---------------------------------------------------------------- planning
 
-    def replan(self, counts: "Counts", changed: Ints | None = None) -> OptimisticResult:
+    def replan(self, counts: "Counts", changed: Ints | None = None) -> Any:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
-        first = self._update(counts, changed)
+        self._update(counts, np.arange(counts.rows) if changed is None else changed)
+        first, top = self.searches[0], self.searches[0].upper - EQUAL
         visits = int(counts.n.sum())
-        value = first.evaluate(self.table)
-        top = first.upper - EQUAL
-        if value >= top and visits < 1.01 * self.seen and self.rung == 0:
-            return OptimisticResult(self.table, value, first.upper, True)
+        value = first.evaluate(self.policy) if len(self.policy) == first.arena.N else -1.0
+        if value >= top and visits < FRESH * self.seen and self.rung == 0:
+            return self._answer(self.policy, value)
         self.seen = visits
-        best = self.table
-        for i, rung in enumerate(self.rungs):
-            if i + 1 < self.rung:
-                continue  # start one rung below the last accepted one
-            rung.search(self.calm, self.no_kicks)
+        tied, reached = self._tied(top)
+        if reached >= top:
+            return self._answer(tied, reached)
+        # the certified bound is out of their reach: search, from the best of all
+        if max(reached, value) >= 0.0:
+            first.policy[:] = tied if reached > value + EQUAL else self.policy
+        best = first.improve(self.effort, self.kicks)
+        if reached >= best - EQUAL:
+            return self._answer(tied, reached)
+        self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
+        return self._answer(first.policy, best)
+
+    def _tied(self, top: float) -> tuple[Ints, float]:
+        """What the tie rule proposes, and its optimistic value."""
+        if len(self.searches) == 1:
+            return self.policy, -1.0
+        return self._by_secondary(top) if self.ties == "secondary" else self._by_ladder(top)
+
+    def _by_secondary(self, top: float) -> tuple[Ints, float]:
+        """The policy best for one standard error; among its ties, for the estimate itself."""
+        first, second, third = self.searches
+        self._catch_up(1)
+        value = second.improve(self.effort, self.kicks)
+        reached = first.evaluate(second.policy)
+        if reached >= top and value >= second.upper - EQUAL:
+            self._catch_up(2)
+            third.improve(self.effort, self.kicks)
+            if second.evaluate(third.policy) >= second.upper - EQUAL:
+                exploiting = first.evaluate(third.policy)
+                if exploiting >= top:
+                    return third.policy, exploiting
+        return second.policy, reached
+
+    def _by_ladder(self, top: float) -> tuple[Ints, float]:
+        """The first policy of a model with a smaller bonus that is still an argmax."""
+        best, value = self.policy, -1.0
+        for i in range(max(self.rung - 1, 0), len(LADDER)):  # one below the last accepted
+            self._catch_up(i + 1)
+            search = self.searches[i + 1]
+            search.improve(self.effort, self.kicks)
             self.rung = i
-            if (reached := first.evaluate(rung.table)) >= top:
-                return self._answer(rung.table, reached)
+            reached = self.searches[0].evaluate(search.policy)
             if reached > value + EQUAL:
-                best, value = rung.table.copy(), reached
-        first.table[:] = best  # start from the best known, which may be the policy in force
-        value = self._search(first)
-        if self.rungs and self.ties == "secondary":
-            tied = self._pulled(value)
-            if tied is not None:
-                return self._answer(tied, first.evaluate(tied))
-        self.rung = len(self.rungs)
-        return self._answer(first.table, value)
+                best, value = search.policy, reached
+            if reached >= top:
+                break
+        return best, value
 
-    def _search(self, first: MarkovSearch) -> float:
-        """Sweeps, then kicks; on large models the longer they have failed the fewer."""
-        value = first.search(self.calm, self.no_kicks)
-        if value >= first.upper - EQUAL:
-            return value
-        self.wait -= 1
-        if self.wait > 0 and not self.effort.every:
-            return value
-        better = first.search(self.effort, self.kicks.draw(self.effort, first.arena.N))
-        self.patience = 1 if better > value + EQUAL else min(2 * self.patience + 1, 31)
-        self.wait = self.patience
-        return better
+    # ---------------------------------------------------------------- models
 
-    def _pulled(self, value: float) -> Ints | None:
-        """A policy as good as `value` that is good for the secondary model too, if one is found."""
-        first, second = self.primary, self.rungs[0]
-        assert first is not None
-        if first.evaluate(second.table) >= value - EQUAL:
-            return second.table
-        return None
+    def _update(self, counts: "Counts", rows: Ints) -> None:
+        """Models for these counts; those that break ties catch up when they are asked."""
+        self.counts = counts
+        if not self.searches:
+            self._make(counts)
+            return
+        self.searches[0].update(counts, rows)
+        for late in self.late[1:]:
+            late.update(rows.tolist())
 
-    def _update(self, counts: "Counts", changed: Ints | None) -> MarkovSearch:
-        if self.primary is None:
-            make = [(self.rule, self.setting)]
-            if self.ties == "secondary":
-                make.append((SECONDARY, self.setting))
-            elif self.ties == "ladder":
-                scale = self.setting.scale
-                make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
-            if self.rule.random:
-                del make[1:]  # a sample has no ties
-            first, *self.rungs = [
-                MarkovSearch(self.known, rule, setting, counts, self.rule_stream)
-                for rule, setting in make
-            ]
-            self.primary = first
-            return first
-        rows = np.arange(counts.rows) if changed is None else changed
-        for search in (self.primary, *self.rungs):
-            search.update(counts, rows)
-        return self.primary
+    def _make(self, counts: "Counts") -> None:
+        make = [(self.rule, self.setting)]
+        if self.ties == "secondary" and not self.rule.random:  # a sample has no ties
+            make += [(SECONDARY, self.setting), (ESTIMATE, self.setting)]
+        elif self.ties == "ladder" and not self.rule.random:
+            scale = self.setting.scale
+            make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
+        self.searches = [
+            self.Search(self.known, rule, setting, counts, self.rule_stream)
+            for rule, setting in make
+        ]
+        self.late = [set() for _ in make]
 
-    def _answer(self, table: Ints, value: float) -> OptimisticResult:
-        kept = bool((table == self.table).all())
+    def _catch_up(self, i: int) -> None:
+        if self.late[i]:
+            self.searches[i].update(self.counts, np.array(sorted(self.late[i])))
+            self.late[i].clear()
+
+    def _answer(self, policy: Ints, value: float) -> Any:
+        kept = np.array_equal(policy, self.policy)
         if not kept:
-            self.table = table.copy()
-        assert self.primary is not None
-        return OptimisticResult(self.table, value, self.primary.upper, kept)
+            self.policy = policy.copy()
+        H, S = self.known.H, self.known.S
+        table = self.policy[: H * S].reshape(H, S)
+        return OptimisticResult(table, value, self.searches[0].upper, kept)
 
     # ---------------------------------------------------------------- plain data
 
     def state(self) -> dict[str, Any]:
         """What later answers depend on besides the counts, as plain data."""
-        searches = [] if self.primary is None else [self.primary, *self.rungs]
         return {
-            "table": self.table,
-            "tables": np.array([search.table for search in searches]),
+            "policy": self.policy,
+            "policies": np.array([search.policy for search in self.searches]),
+            "patience": np.array([[search.patience, search.wait] for search in self.searches]),
             "rung": self.rung,
             "seen": self.seen,
-            "patience": self.patience,
-            "wait": self.wait,
             "kicks": dict(self.kicks.rng.bit_generator.state),
             "rule": dict(self.rule_stream.bit_generator.state),
-            "samples": np.array([s.model.slot for s in searches if s.rule.random]),
         }
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
         """Continue from `state()` to the same bits."""
-        self.primary, self.rungs = None, []
-        self.table = np.array(state["table"], dtype=np.int64)
-        if len(state["tables"]):
-            self._update(counts, None)
-            assert self.primary is not None
-            for search, table in zip((self.primary, *self.rungs), state["tables"], strict=True):
-                search.table[:] = table
+        self.searches = []
+        if len(state["policies"]):
+            self._restore_models(state, counts)
+            for search, policy, (patience, wait) in zip(
+                self.searches, state["policies"], state["patience"], strict=True
+            ):
+                search.policy[:] = policy
+                search.patience, search.wait = int(patience), int(wait)
+        self.policy = np.array(state["policy"], dtype=np.int64)
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
-        self.patience, self.wait = int(state["patience"]), int(state["wait"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
+
+    def _restore_models(self, state: dict[str, Any], counts: "Counts") -> None:
+        self._update(counts, np.arange(counts.rows))
