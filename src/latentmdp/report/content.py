@@ -127,9 +127,12 @@ def _sources(
         run = found[0]
         kept = run_phases(run, phases)
         share = left // (min(len(groups), MAX_SOURCES) - i)
+        before, hoped = len(kept), any("hoped" in phase for phase in kept)
         thinned, size = _thin(kept, share)
-        if len(thinned) < len(kept):
-            notes.append(f"{len(kept) - len(thinned)} large policies of {group.label}")
+        if hoped and not any("hoped" in phase for phase in thinned):
+            notes.append(f"what {group.label} hoped for")
+        if len(thinned) < before:
+            notes.append(f"{before - len(thinned)} policies of {group.label}")
         if not thinned:
             continue
         left -= size

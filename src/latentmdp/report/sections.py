@@ -67,8 +67,8 @@ def _card(i: int, group: Group, runs: Sequence["Run"]) -> Html:
     loss = n["regret"] / runs[0].episodes
     facts = [
         ("per episode", number(loss)),
-        ("value at the end", f"{n['value']:.4f}"),
-        ("best known value", f"{n['best']:.4f}"),
+        ("final value", f"{n['value']:.4f}"),
+        ("best known", f"{n['best']:.4f}"),
         ("updates", number(n["updates"])),
         ("seconds", f"{n['seconds']:.2f}"),
     ]
@@ -153,7 +153,7 @@ def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) ->
         *_worths(plans, informed),
     ]  # fmt: skip
     for i, (name, plan) in enumerate(plans):
-        if len(plan.history) > 1:
+        if len(plan.history) > 2:
             parts.append(tag("div", tag("h3", f"{name}: bounds over time"),
                              tag("div", id=f"chart-plan-{i}")))  # fmt: skip
     return section("planning", "Planning certificates", *parts)

@@ -48,11 +48,23 @@ def world(model: LatentMDP) -> dict[str, Any]:
             "directions": [rounded(d, 4) for d in action_directions(model)],
         }
     elif model.S <= MAX_DIAGRAM:
-        from latentmdp.drawing.diagram import diagram_places
-
-        places = diagram_places(model, None)
-        data["places"] = [rounded(place, 4) for place in places]
+        data["places"] = [rounded(place, 4) for place in _places(model)]
     return data
+
+
+def _places(model: LatentMDP) -> np.ndarray:
+    """Columns by distance from the start; a circle where nearly all would stand in one column."""
+    from latentmdp.drawing.diagram import diagram_places
+
+    places = diagram_places(model, None)
+    used = np.flatnonzero(np.isfinite(places[:, 0]))
+    tallest = np.unique(places[used, 0], return_counts=True)[1].max()
+    if tallest <= max(4, len(used) // 2):
+        return places
+    angle = 2 * np.pi * np.arange(len(used)) / len(used) - np.pi / 2
+    radius = max(1.0, 1.15 * len(used) / (2 * np.pi))
+    places[used] = radius * np.stack([1.25 * np.cos(angle), np.sin(angle)], axis=1)
+    return places
 
 
 def _names(names: tuple[str, ...] | None) -> list[str] | None:

@@ -53,7 +53,7 @@ class Chart {
     const { xLog, yLog, label, xLabel, yLabel } = this.options;
     this.width = Math.max(280, this.picture.clientWidth || 640);
     this.height = this.options.height ?? (this.width < 520 ? 270 : 360);
-    const [left, right, top, bottom] = [this.width < 520 ? 54 : 66, 30, 12, 42];
+    const [left, right, top, bottom] = [this.width < 520 ? 54 : 66, 30, 22, 42];
     const positive = (x, log) => x !== null && (!log || x > 0);
     const xs = this.shown.flatMap((s) => s.x).filter((x) => positive(x, xLog));
     const ys = this.shown.flatMap((s) => [s.y, s.low ?? [], s.high ?? []].flat()).filter((y) => positive(y, yLog));
@@ -76,7 +76,7 @@ class Chart {
     }
     picture.append(svg("line", { class: "axis", x1: left, x2: this.width - right, y1: this.height - bottom, y2: this.height - bottom }));
     picture.append(svg("text", { x: (left + this.width - right) / 2, y: this.height - 6, "text-anchor": "middle" }, xLabel));
-    picture.append(svg("text", { x: 12, y: top + 4, "text-anchor": "start", transform: `rotate(-90 12 ${top + 4}) translate(${-(this.height - bottom - top) / 2} 0)`, style: { "text-anchor": "middle" } }, yLabel));
+    picture.append(svg("text", { x: left, y: 11, "text-anchor": "start" }, yLabel));
     for (const s of this.shown) this.drawSeries(picture, s);
     this.overlay = svg("g", {});
     picture.append(this.overlay);

@@ -22,7 +22,7 @@ function regretChart(host, report) {
   const series = groupSeries(report.groups, "regret");
   for (const limit of report.limits) series.push({ name: limit.name, tone: "var(--soft)", dash: limit.dash, thin: true, x: limit.x, y: limit.y, off: limit.off });
   for (const mark of report.lowerLimits) series.push({ name: mark.name, tone: "var(--bad)", x: [mark.x], y: [mark.y], mark: true });
-  const options = { label: "Cumulative regret over episodes", xLabel: "episodes", yLabel: "regret", series, xLog: true, yLog: true, whole: true, x: (k) => `${whole(k)} episodes` };
+  const options = { label: "Cumulative regret over episodes", xLabel: "episodes", yLabel: "regret", series, height: innerWidth < 600 ? 300 : 420, xLog: true, yLog: true, whole: true, x: (k) => `${whole(k)} episodes` };
   const place = element("div");
   let chart = null;
   switches(host, "Axes", [["logarithmic", true], ["linear", false]], (log) => {
@@ -42,7 +42,7 @@ function valueChart(host, report) {
   const series = groupSeries(report.groups, "value");
   report.groups.forEach((g, i) => series.push({ name: `${g.label}: hoped for`, tone: colour(i), dash: "1 4", thin: true, x: g.curves.episode, y: g.curves.optimistic, off: i >= 3 }));
   report.optima.forEach((o) => series.push({ name: o.name, tone: "var(--soft)", dash: "5 4", thin: true, x: [1, o.episodes], y: [o.value, o.value] }));
-  const options = { label: "Value of the policy in force over episodes", xLabel: "episodes", yLabel: "value", series, xLog: true, yLog: false, steps: true, whole: true, x: (k) => `episode ${whole(k)}` };
+  const options = { label: "Value of the policy in force over episodes", xLabel: "episodes", yLabel: "value of the policy", series, xLog: true, yLog: false, steps: true, whole: true, x: (k) => `episode ${whole(k)}` };
   new Chart(host, options);
 }
 

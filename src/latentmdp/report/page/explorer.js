@@ -93,7 +93,7 @@ class Explorer {
     this.choice.source = i;
     if (this.model !== before) {
       const possible = this.model.w.map((w, m) => [w, m]).filter(([w]) => w > 0);
-      this.contextSelect.replaceChildren(...possible.map(([w, m]) => element("option", { value: m }, `${this.model.layout?.marks ? `${letter(m)}  ` : ""}${this.model.context(m)} (${short(+(100 * w).toPrecision(3))}%)`)));
+      this.contextSelect.replaceChildren(...possible.map(([w, m]) => element("option", { value: m }, `${lettered(this.model, m)} (${short(+(100 * w).toPrecision(3))}%)`)));
       this.choice.context = possible[0][1];
     }
     this.phaseRange.max = last;
@@ -234,7 +234,7 @@ class Explorer {
     }
     [...this.bars.children].forEach((row, m) => {
       const [who, bar, number] = row.children;
-      const name = `${model.layout?.marks ? `${letter(m)}  ` : ""}${model.context(m)}`;
+      const name = lettered(model, m);
       const real = m === this.choice.context;
       row.classList.toggle("true", real);
       row.dataset.belief = belief[m];
@@ -297,7 +297,7 @@ class Explorer {
     const key = (background, text) => element("span", { class: "key" }, element("i", { style: { background } }), text);
     if (real) keys.push(key("var(--c0)", "really worth, then on with the policy"));
     if (hoped) keys.push(key("repeating-linear-gradient(135deg, var(--c4) 0 2px, transparent 2px 5px)", "what the learner hoped (1 = nothing ruled out)"));
-    this.actionKey.replaceChildren(...keys, element("span", {}, "Click an action to see what it would have led to."));
+    this.actionKey.replaceChildren(...keys, element("span", { class: "key" }, "Click an action to see what it would have led to."));
   }
 
   deviate(t, action) {
@@ -320,7 +320,9 @@ class Explorer {
     const learner = this.heatKind.startsWith("known");
     const values = learner ? this.knownVisits(this.heatKind === "known" ? choice.context : null) : this.routeVisits(this.heatKind === "route" ? choice.context : null);
     const most = values.reduce((a, b) => Math.max(a, b), 0);
-    const shade = learner ? (v) => (v > 0 ? Math.log2(1 + v) / Math.log2(1 + most) : 0) : (v) => (most > 0 ? Math.sqrt(v / most) : 0);
+    const least = values.reduce((a, b) => (b > 0 ? Math.min(a, b) : a), most);
+    const log = (v) => (most > least ? 0.15 + (0.85 * Math.log(v / least)) / Math.log(most / least) : 1);
+    const shade = learner ? (v) => (v > 0 ? log(v) : 0) : (v) => (most > 0 ? Math.sqrt(v / most) : 0);
     const text = learner ? `darkest: ${short(most)} visits (logarithmic)` : `darkest: ${short(+most.toPrecision(3))} visits per episode`;
     this.heatKey.replaceChildren(element("i", { style: { background: "linear-gradient(90deg, var(--paper), var(--heat))", border: "1px solid var(--line)", width: "3rem" } }), most > 0 ? text : "no visits yet");
     return values.map(shade);

@@ -1,6 +1,6 @@
 // The page's own random numbers: sfc32 (Chris Doty-Humphrey's PractRand), seeded by splitmix32.
 // A seed gives the same episode in every browser. Draws: one for the first state, one per step, so
-// that two policies with one seed meet the same luck. report/random.py is the same in Python.
+// that two policies with one seed meet the same luck. report/replay.py is the same in Python.
 
 function splitmix32(seed) {
   let a = seed >>> 0;

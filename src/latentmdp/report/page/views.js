@@ -6,6 +6,13 @@
 const CELL = 60;
 const letter = (m) => (m < 26 ? String.fromCharCode(65 + m) : "");
 
+// Contexts get letters where each has marks of its own on the grid.
+function lettered(model, m) {
+  const marks = model.layout?.marks;
+  const own = marks && marks.flat().length === new Set(marks.flat()).size && marks.every((states) => states.length > 0);
+  return own ? `${letter(m)}  ${model.context(m)}` : model.context(m);
+}
+
 function drawWorld(model, scene) {
   if (model.layout) return drawGrid(model, scene);
   return model.places ? drawDiagram(model, scene) : drawNeighbours(model, scene);
@@ -73,9 +80,10 @@ function drawMarks(picture, model, scene, place) {
     const size = CELL * 0.36;
     const diamond = `M${spot[0]} ${spot[1] - size} L${spot[0] + size} ${spot[1]} L${spot[0]} ${spot[1] + size} L${spot[0] - size} ${spot[1]} Z`;
     const name = contexts.map(model.context).join(", ");
+    const tone = contexts.length > 1 ? "var(--c6)" : colour(contexts[0]);
     picture.append(svg("path", { d: diamond, style: { fill: "var(--paper)" } }));
-    picture.append(svg("path", { d: diamond, style: { fill: colour(contexts[0]), "fill-opacity": 0.1 + 0.9 * belief, stroke: colour(contexts[0]), "stroke-width": contexts.includes(scene.context) ? 4 : 1.5 } }, caption(`${name}: ${fixed(100 * belief, 1)}%`)));
-    picture.append(svg("text", { x: spot[0], y: spot[1] + 6, "text-anchor": "middle", "font-size": 17, "font-weight": 700, style: { fill: belief > 0.55 ? "var(--paper)" : "var(--ink)" } }, letter(contexts[0])));
+    picture.append(svg("path", { d: diamond, style: { fill: tone, "fill-opacity": 0.1 + 0.9 * belief, stroke: tone, "stroke-width": contexts.includes(scene.context) ? 4 : 1.5 } }, caption(`${name}: ${fixed(100 * belief, 1)}%`)));
+    picture.append(svg("text", { x: spot[0], y: spot[1] + 6, "text-anchor": "middle", "font-size": 17, "font-weight": 700, style: { fill: belief > 0.55 ? "var(--paper)" : "var(--ink)" } }, contexts.length > 1 ? "★" : letter(contexts[0])));
   }
 }
 
@@ -112,9 +120,11 @@ function drawDiagram(model, scene) {
   const picture = svg("svg", { viewBox: `${left} ${top} ${right - left} ${bottom - top}`, role: "img", "aria-label": sceneText(model, scene) });
   const now = scene.over ? [] : outcomes(model, scene.at);
   const likely = new Map(now.map((o) => [o.next, o.prob]));
-  for (const [s, n] of diagramEdges(model)) {
+  const edges = diagramEdges(model);
+  const crowded = edges.length > 3 * used.length; // then only what can happen now is drawn
+  for (const [s, n] of edges) {
     const on = !scene.over && s === scene.at.state && likely.has(n);
-    drawEdge(picture, spot(s), spot(n), s === n, on ? "var(--agent)" : "var(--line)", on ? 1.5 + 3.5 * likely.get(n) : 1.2);
+    if (on || !crowded || s === scene.at.state) drawEdge(picture, spot(s), spot(n), s === n, on ? "var(--agent)" : "var(--line)", on ? 1.5 + 3.5 * likely.get(n) : 1.2);
   }
   drawTrail(picture, scene.trail.filter((s) => model.places[s][0] !== null).map(spot));
   for (const s of used) {
