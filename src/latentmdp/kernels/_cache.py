@@ -78,4 +78,4 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` for calls from kernels alone: no entry from Python, a faster compile."""
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]

@@ -163,15 +163,15 @@ def add_node(graph, known, alpha, i, s, drift):
 
 
 @kernel
-def plant(graph, known, alpha, state, belief, start_node):
+def plant(graph, known, alpha, state, belief, drift, start_node):
     """Make nodes of the first states."""
     for i in range(state.size):
-        start_node[i] = add_node(graph, known, alpha, add_belief(graph, belief[i]), state[i], 0.0)
+        start_node[i] = add_node(graph, known, alpha, add_belief(graph, belief[i]), state[i], drift)
 
 
 @kernel
 def expand_belief(graph, joint, known, alpha, i, now, drift):
-    """Expand all nodes of belief `i`, and those they lead to inside the layer."""
+    """Expand the nodes of belief `i` that are not yet, and those they lead to inside the layer."""
     S = graph.node_of.shape[1]
     A = graph.gain.shape[1]
     b = graph.belief[i]
@@ -179,7 +179,8 @@ def expand_belief(graph, joint, known, alpha, i, now, drift):
     queue = np.empty(S, np.int64)
     n_queue = 0
     for s in range(S):
-        if graph.node_of[i, s] >= 0:
+        n = graph.node_of[i, s]
+        if n >= 0 and graph.node[n, ROW] < 0:
             queue[n_queue] = s
             n_queue += 1
     graph.layer[i, SWEPT] = -1
@@ -298,7 +299,7 @@ def is_stale(graph, i):
         return True
     for s in range(graph.node_of.shape[1]):
         n = graph.node_of[i, s]
-        if n >= 0:
+        if n >= 0 and graph.node[n, ROW] >= 0:
             row = graph.node[n, ROW]
             for e in range(graph.ptr[row * A], graph.ptr[(row + 1) * A]):
                 if graph.node[graph.child[e], CHANGED] > graph.layer[i, SWEPT]:
@@ -333,8 +334,9 @@ def back_up(graph, order, now, everything, drift, notice):
             passed = passed or graph.layer[i, PASSED] == 1 or graph.layer[i, SWEPT] < 0
             stale = stale or (passed and is_stale(graph, i))
             for s in range(S):
-                if graph.node_of[i, s] >= 0:
-                    nodes[n_nodes] = graph.node_of[i, s]
+                n = graph.node_of[i, s]
+                if n >= 0 and graph.node[n, ROW] >= 0:
+                    nodes[n_nodes] = n
                     n_nodes += 1
             last += 1
         if stale:
@@ -402,11 +404,11 @@ def tighten_frontier(graph, known, order, now, drift, notice):
     rest = np.empty(M)
     pick, share = np.empty(PICKS, np.int64), np.empty(PICKS)
     for i in range(graph.count[BELIEFS]):
-        if graph.score[i] <= 0.0 or graph.layer[i, SWEPT] > FRONTIER:
+        if graph.score[i] <= 0.0:
             continue
         for s in range(S):
             n = graph.node_of[i, s]
-            if n < 0 or graph.node[n, PEAK] == 0:
+            if n < 0 or graph.node[n, ROW] >= 0 or graph.node[n, PEAK] == 0:
                 continue
             tau = graph.node[n, PEAK]
             for m in range(M):
@@ -456,8 +458,8 @@ def tighten_frontier(graph, known, order, now, drift, notice):
 
 
 @kernel
-def reached_policy(graph, alpha, start_node, start_prob, cut, at, step, node):
-    """Number the points `(step, node)` of the policy that is best under the lower bounds.
+def reached_policy(graph, alpha, side, start_node, start_prob, cut, at, step, node):
+    """Number the points `(step, node)` of the policy that is best under lower bounds (side 0).
 
     `at (H, nodes)` gets their numbers, from 0; -2 where the best corner policy takes over: at the
     frontier, and where the reach is below `cut`. Writes them to `step, node` while there is room.
@@ -490,7 +492,7 @@ def reached_policy(graph, alpha, start_node, start_prob, cut, at, step, node):
             if count < step.size:
                 step[count], node[count] = t, n
             count += 1
-            a = best_action(graph, n, 0, tau)
+            a = best_action(graph, n, side, tau)
             row = graph.node[n, ROW]
             for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
                 k = graph.child[e]
@@ -505,7 +507,9 @@ def reached_policy(graph, alpha, start_node, start_prob, cut, at, step, node):
 
 
 @kernel
-def write_policy(graph, joint, alpha, at, step, node, action, degree, symbol, nxt, target, vertex):
+def write_policy(
+    graph, joint, alpha, side, at, step, node, action, degree, symbol, nxt, target, vertex
+):
     """Write the numbered points; successors are `target` points or, at -1, a `vertex`'s policy."""
     A = graph.gain.shape[1]
     H = graph.bound.shape[1] - 1
@@ -513,7 +517,7 @@ def write_policy(graph, joint, alpha, at, step, node, action, degree, symbol, nx
     used = 0
     for j in range(step.size):
         t, n = step[j], node[j]
-        a = best_action(graph, n, 0, H - t)
+        a = best_action(graph, n, side, H - t)
         action[j], degree[j] = a, 0
         if t + 1 == H:
             continue

@@ -112,11 +112,11 @@ def scratch_space(M):
 
 
 @kernel
-def plant(tree, grid, state, belief):
-    """Make the first states the first nodes."""
+def plant(tree, grid, rung, step, state, belief):
+    """Make nodes of the first states."""
     scratch = scratch_space(belief.shape[1])
     for i in range(state.size):
-        add(tree, grid, 0, 0, state[i], belief[i], scratch)
+        add(tree, grid, rung, step, state[i], belief[i], scratch)
 
 
 @kernel
@@ -189,10 +189,10 @@ def action_value(tree, joint, n, a, bound):
 @helper
 def best_action(tree, joint, n, bound):
     """`(action, value)` that is best under `bound`."""
-    best, top = 0, action_value(tree, joint, n, 0, bound)
-    for a in range(1, tree.gain.shape[1]):
+    best, top = -1, 0.0
+    for a in range(tree.gain.shape[1]):
         x = action_value(tree, joint, n, a, bound)
-        if x > top:
+        if best < 0 or x > top:
             best, top = a, x
     return best, top
 

@@ -39,7 +39,13 @@ class GraphSearch:
         self.graph = self._resized(None, 2)
         self.start_node = np.empty(len(start.state), dtype=np.int64)
         k.plant(
-            self.graph, corners.upper, corners.alpha, start.state, start.belief, self.start_node
+            self.graph,
+            corners.upper,
+            corners.alpha,
+            start.state,
+            start.belief,
+            0.0,
+            self.start_node,
         )
 
     # ------------------------------------------------------------------ state
@@ -127,10 +133,12 @@ class GraphSearch:
             if 3 * self.bytes > memory:
                 return False
             self.graph = self._resized(g, 2)
+        new = self.graph.layer[i, k.SWEPT] == k.FRONTIER
         k.expand_belief(
             self.graph, self.joint, self.corners.upper, self.corners.alpha, i, self.round, drift
         )
-        self.order = np.append(self.order, i)
+        if new:
+            self.order = np.append(self.order, i)
         return True
 
     def _sort(self) -> None:
@@ -182,14 +190,14 @@ class GraphSearch:
         none = np.zeros(0, dtype=np.int64)
         while True:
             n, edges, lost = k.reached_policy(
-                g, self.corners.alpha, self.start_node, self.start.prob, cut, at, none, none
+                g, self.corners.alpha, 0, self.start_node, self.start.prob, cut, at, none, none
             )
             if lost <= slack or cut == 0.0:
                 break
             cut = cut / 100 if cut > 1e-14 else 0.0
         step, node = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         k.reached_policy(
-            g, self.corners.alpha, self.start_node, self.start.prob, cut, at, step, node
+            g, self.corners.alpha, 0, self.start_node, self.start.prob, cut, at, step, node
         )
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         symbol, nxt, target, vertex = (np.empty(edges, dtype=np.int64) for _ in range(4))
@@ -197,6 +205,7 @@ class GraphSearch:
             g,
             self.joint,
             self.corners.alpha,
+            0,
             at,
             step,
             node,

@@ -41,7 +41,7 @@ class TreeSearch:
         # with one context the coarsest grid is exact already
         self.refine_at = self._next_work() // 2 if len(corners.belief) > 1 else NEVER
         self.tree = self._resized(None, FIRST_NODES)
-        k.plant(self.tree, corners, start.state, start.belief)
+        k.plant(self.tree, corners, 0, 0, start.state, start.belief)
 
     # ------------------------------------------------------------------ state
 

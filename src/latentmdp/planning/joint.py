@@ -44,7 +44,7 @@ def joint_view(model: LatentMDP) -> Joint:
     place, rest = np.divmod(seen, symbols * S)
     symbol, nxt = np.divmod(rest, S)
     ptr = np.searchsorted(place, np.arange(S * A + 1))
-    reward = np.ascontiguousarray(model.row_reward.reshape(M, S * A).T)
+    reward = np.array(model.row_reward.reshape(M, S * A).T, order="C")
     return Joint(ptr, nxt, symbol, like, reward, model.discount)
 
 
