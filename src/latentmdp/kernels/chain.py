@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 
 END = -1
 FULL = -1  # returned by `build_chain` when a buffer is too small
@@ -68,7 +68,7 @@ class Chain(NamedTuple):
     size: np.ndarray  # (3,) cells, edges, active rows
 
 
-@kernel
+@helper
 def successor(graph, node, symbol, nxt):
     """The node after `node` on the observation (symbol, nxt): its CSR entry, else the default."""
     low, high = graph.indptr[node], graph.indptr[node + 1]

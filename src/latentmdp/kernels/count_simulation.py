@@ -20,11 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.chain import END
 from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric, uniform
-from latentmdp.kernels.step_simulation import walk
+from latentmdp.kernels.step_simulation import draw, walk
 
+FEW = 8  # arrivals at a cell that are faster to send on one by one
 BOLD = 3.0  # visits that a block may be expected to overshoot by: few, so that picking finds them
 
 
@@ -42,7 +43,7 @@ class Block(NamedTuple):
     outcomes: np.ndarray  # (L, H)
 
 
-@kernel
+@helper
 def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
     """Draw the counts of `episodes` episodes. Cost: cells, and edges of cells with arrivals."""
     cells, row, first, succ = chain.size[0], chain.row, chain.first, chain.succ
@@ -56,6 +57,15 @@ def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
     for c in range(cells):
         left = arrivals[c]
         offset = indptr[row[c]] - first[c]
+        if left <= FEW:  # one by one is faster
+            for k in range(first[c], first[c + 1]):
+                flow[k] = 0
+            for _ in range(left):
+                k = draw(bitgen, law.cumulative, first[c] + offset, first[c + 1] + offset) - offset
+                flow[k] += 1
+                if succ[k] != END:
+                    arrivals[succ[k]] += 1
+            continue
         for k in range(first[c], first[c + 1]):
             x = left
             if x > 0 and k + 1 < first[c + 1]:  # the last outcome gets the remainder
@@ -66,7 +76,7 @@ def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
                 arrivals[succ[k]] += x
 
 
-@kernel
+@helper
 def cut_block(bitgen, episodes, share, starts, chain, block):
     """Draw the first `share` of the block's `episodes` into its half; the rest remains."""
     cells, first = chain.size[0], chain.first
@@ -95,7 +105,7 @@ def cut_block(bitgen, episodes, share, starts, chain, block):
                 half_arrivals[chain.succ[k]] += x
 
 
-@kernel
+@helper
 def crosses(chain, arrivals, gain, n):
     """Whether these arrivals take some row's count to or past a power of two."""
     for i in range(chain.size[2]):
@@ -109,7 +119,7 @@ def crosses(chain, arrivals, gain, n):
     return False
 
 
-@kernel
+@helper
 def commit(law, chain, arrivals, flow, n, n_next, visits):
     """Add a block to the counts."""
     for c in range(chain.size[0]):
@@ -122,7 +132,7 @@ def commit(law, chain, arrivals, flow, n, n_next, visits):
                 n_next[k + offset] += flow[k]
 
 
-@kernel
+@helper
 def next_power(n):
     """The smallest power of two above `n`."""
     n |= n >> 1
@@ -134,7 +144,7 @@ def next_power(n):
     return n + 1
 
 
-@kernel
+@helper
 def jump(limit, H, chain, n, margin):
     """`(episodes, safe)`: how far to jump, and whether a crossing on the way is impossible.
 
@@ -196,7 +206,7 @@ def find_crossing(bitgen, episodes, law, chain, block, n, n_next, visits, path_c
     return before + place + 1
 
 
-@kernel
+@helper
 def crossing_visits(chain, gain, n):
     """Visits in the block to the rows that cross."""
     total = 0
@@ -207,7 +217,7 @@ def crossing_visits(chain, gain, n):
     return total
 
 
-@kernel
+@helper
 def pick_all(bitgen, episodes, law, chain, block, n):
     """Pick all episodes that visit a row which crosses, with their places; returns how many."""
     picked = np.int64(0)
@@ -235,7 +245,7 @@ def pick_all(bitgen, episodes, law, chain, block, n):
     return picked
 
 
-@kernel
+@helper
 def pick(bitgen, cell, step, law, chain, block, i):
     """Take a random one of the block's episodes that visit `cell` out of it; store it as `i`."""
     H, first, succ = law.H, chain.first, chain.succ
@@ -277,7 +287,7 @@ def pick(bitgen, cell, step, law, chain, block, i):
             arrivals[c] -= 1
 
 
-@kernel
+@helper
 def count_until_trigger(picked, chain, block, n, n_next, visits):
     """Count picked episodes in order until one triggers, which is not counted; its number."""
     row, cells, outcomes = chain.row, block.cells, block.outcomes
@@ -295,6 +305,13 @@ def count_until_trigger(picked, chain, block, n, n_next, visits):
                 n_next[outcomes[e, t]] -= 1
             return i
     return picked
+
+
+@kernel
+def simulate_block(bitgen, scratch, episodes, law, chain, block, n, n_next, visits):
+    """Count `episodes` episodes at once, whatever their counts pass."""
+    draw_block(bitgen, scratch, episodes, law, chain, block.arrivals, block.flow)
+    commit(law, chain, block.arrivals, block.flow, n, n_next, visits)
 
 
 @kernel

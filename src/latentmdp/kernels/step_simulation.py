@@ -4,11 +4,11 @@ Counts `n (rows,)` and `n_next (nnz,)` are by model row and outcome; a row trigg
 becomes a power of two.
 """
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.samplers import uniform
 
 
-@kernel
+@helper
 def draw(bitgen, cumulative, begin, end):
     """An index in `[begin, end)` by cumulative probabilities; the last takes the remainder."""
     if end - begin == 1:

@@ -128,7 +128,7 @@ class Simulator:
             rows, outcomes, counts.indptr, counts.n, counts.n_next, counts.N, counts.N_next,
             self._changed,
         )  # fmt: skip
-        return self._changed[:changed]
+        return np.sort(self._changed[:changed])
 
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
@@ -199,19 +199,14 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
-    from latentmdp.kernels.count_simulation import commit, draw_block
+    from latentmdp.kernels.count_simulation import simulate_block
 
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)
-    block = simulator._block
-    draw_block(
+    simulate_block(
         simulator._bitgen, simulator._scratch, episodes, simulator._law, simulator._chain,
-        block.arrivals, block.flow,
-    )  # fmt: skip
-    commit(
-        simulator._law, simulator._chain, block.arrivals, block.flow, counts.n, counts.n_next,
-        simulator._visits,
+        simulator._block, counts.n, counts.n_next, simulator._visits,
     )  # fmt: skip
     counts.snapshot_all()
     return counts
