@@ -7,8 +7,8 @@ from latentmdp.kernels._cache import kernel
 def collect(rows, indptr, count_slot, N, N_next, local, at, n_next, p_hat, n, support):
     """Fill `local, at, n_next, p_hat` per slot and `n, support` per row. `O(slots of the rows)`.
 
-    `local` numbers the rows given, `at` is the slot in the model; a slot that the counts do not have
-    (`count_slot` -1) has no visits.
+    `local` numbers the rows given, `at` is the slot in the model; a slot that the counts do not
+    have (`count_slot` -1) has no visits.
     """
     j = 0
     for i in range(len(rows)):

@@ -1,7 +1,8 @@
 """Memory nodes: the graph of what a policy with memory can distinguish, built forwards by step.
 
-A node is `(step, state, belief)`. The update of the belief is the memory's own (`optimism/memory.py`); only its merging
-matters here: beliefs with the same key share a node. Nodes of a step are numbered in the order of arrival.
+A node is `(step, state, belief)`. The update of the belief is the memory's own
+(`optimism/memory.py`); only its merging matters here: beliefs with the same key share a node. Nodes
+of a step are numbered in the order of arrival.
 """
 
 import numpy as np
@@ -38,11 +39,11 @@ def build(
 ):  # fmt: skip
     """Grow the graph until it is complete or out of room. Returns `(nodes, edges, complete)`.
 
-    `root (M, S)`; observations of `(s, a)` are `obs_start[s*A + a]:obs_start[s*A + a + 1]`, each with its next state,
-    `likelihood (., M)` and whether a context is `consistent` with its symbol `(., M)`. Beliefs merge if
-    they agree to `side` (and in which entries are 0), never if `tree`. Outputs have room for all nodes:
-    `state, step, belief, keys, edge` count memory nodes from 0, `succ, first, span` hold node numbers.
-    What does not fit leads to default nodes.
+    `root (M, S)`; observations of `(s, a)` are `obs_start[s*A + a]:obs_start[s*A + a + 1]`, each
+    with its next state, `likelihood (., M)` and whether a context is `consistent` with its symbol
+    `(., M)`. Beliefs merge if they agree to `side` (and in which entries are 0), never if `tree`.
+    Outputs have room for all nodes: `state, step, belief, keys, edge` count memory nodes from 0,
+    `succ, first, span` hold node numbers. What does not fit leads to default nodes.
     """
     M = root.shape[0]
     room, edge_room = len(state), len(succ)
@@ -127,8 +128,8 @@ def extract(x, policy, belief, obs_start, obs_next, obs_symbol, number, out_step
             out_action, out_indptr, out_symbol, out_next, out_node):  # fmt: skip
     """The part of a policy that it can reach itself, as arrays of a policy graph.
 
-    Default nodes are always part of it. `number (N,)` gets the new number of every node, -1 if it is
-    not part. Returns `(nodes, edges)`.
+    Default nodes are always part of it. `number (N,)` gets the new number of every node, -1 if it
+    is not part. Returns `(nodes, edges)`.
     """
     I, G, S, A, D = x.I, x.G, x.S, x.A, x.D  # noqa: E741
     for n in range(x.N):

@@ -1,7 +1,8 @@
 """The arena: five flat arrays and the offsets of everything in them.
 
-Compiled code that takes dozens of arrays compiles for minutes and spends its time counting references; five
-flat arrays do neither. Kernels take the whole arena as `x` and read, say, `x.F[x.alpha + n*x.M + m]`.
+Compiled code that takes dozens of arrays compiles for minutes and spends its time counting
+references; five flat arrays do neither. Kernels take the whole arena as `x` and read, say,
+`x.F[x.alpha + n*x.M + m]`.
 
     T  int    model: indptr, next, obs               (layout of the rows)
     P  float  model: slot (4 per slot: p_hat, reward, lower, upper),
@@ -10,13 +11,14 @@ flat arrays do neither. Kernels take the whole arena as `x` and read, say, `x.F[
     F  float  values and scratch
     I  int    policies, masks, orders and scratch
 
-Values come in three sets, number 0 (the policy in force), 1 (on trial), 2 (context known; default nodes only);
-each has its own order of the default nodes' values, which interval models need.
+Values come in three sets, number 0 (the policy in force), 1 (on trial), 2 (context known; default
+nodes only); each has its own order of the default nodes' values, which interval models need.
 
-Nodes. The first `D = (H+1)*S` nodes are the *default* nodes, number `t*S + s`: the Markov policy, and what
-follows an observation that a policy with memory does not expect. Those of step `H` are worth 0. Memory nodes
-come after them, by step: `span[t]:span[t+1]`. The child of node `n` under slot `k` and action `a` is the default
-node of `next[k]` at the next step if `n` is a default node, else `succ[edge[n - D, a] + obs[k]]`.
+Nodes. The first `D = (H+1)*S` nodes are the *default* nodes, number `t*S + s`: the Markov policy,
+and what follows an observation that a policy with memory does not expect. Those of step `H` are
+worth 0. Memory nodes come after them, by step: `span[t]:span[t+1]`. The child of node `n` under
+slot `k` and action `a` is the default node of `next[k]` at the next step if `n` is a default node,
+else `succ[edge[n - D, a] + obs[k]]`.
 """
 
 from typing import NamedTuple
@@ -103,7 +105,7 @@ def make_arena(
     memory: int = 0,
     edges: int = 0,
 ) -> Arena:
-    """An arena for `(M, S, A, H)`, with room for `memory` nodes and `edges` children. `O(its size)`."""
+    """An arena for `(M, S, A, H)`, with room for `memory` nodes and `edges` children."""
     M, S, A, H = sizes
     rows, D = M * S * A, (H + 1) * S
     N = D + memory
@@ -123,8 +125,8 @@ def make_arena(
     )  # fmt: skip
     I, I_size = _offsets(  # noqa: E741
         {
-            "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N, "every": N,
-            "wanted": N, "by_value": layers * S, "rank": layers * S, "pos": S + 2, "skip": S + 2,
+            "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N,
+            "every": N, "wanted": N, "by_value": layers * S, "rank": layers * S, "pos": S + 2, "skip": S + 2,
             "sort": S + 2, "ranges": 4 * S + 12,
         }
     )  # fmt: skip

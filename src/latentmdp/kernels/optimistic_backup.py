@@ -1,10 +1,11 @@
 """One optimistic step: values of nodes from the values of their successors, and the derivative.
 
-Two kernels, *bonus* (Eqs. 3 and 4) and *interval* (Eq. 2). Both are monotone in the next values and, below
-the cap, convex. Each call handles a block of nodes of one step. Nothing is allocated; `x` is the arena.
+Two kernels, *bonus* (Eqs. 3 and 4) and *interval* (Eq. 2). Both are monotone in the next values
+and, below the cap, convex. Each call handles a block of nodes of one step. Nothing is allocated;
+`x` is the arena.
 
-Callers use `backup` and `push`, which reach the model's kernel through its address: a compiled function that
-includes these kernels would compile them again, and there are a dozen of them.
+Callers use `backup` and `push`, which reach the model's kernel through its address: a compiled
+function that includes these kernels would compile them again, and there are a dozen of them.
 """
 
 import math
@@ -57,8 +58,9 @@ def sort_layer(x, which, t, m):
 def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """`min(cap, r + p.v + max(c1 sqrt(Var(p, v)), c2) + c3)` for a block. Eqs. (3), (4).
 
-    Nodes `n0 <= n < n1` with `I[mask + n]`, contexts `m0 <= m < m1`; `action` for all, or if it is -1 each
-    node's own `I[policy + n]`; next values from set `which`. Results to `F[out + n*M + m]`. `O(b)` a row.
+    Nodes `n0 <= n < n1` with `I[mask + n]`, contexts `m0 <= m < m1`; `action` for all, or if it is
+    -1 each node's own `I[policy + n]`; next values from set `which`. Results to `F[out + n*M + m]`.
+    `O(b)` a row.
     """
     cap, M, S, A, D, v = x.cap, x.M, x.S, x.A, x.D, x.v
     T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
@@ -157,11 +159,12 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
 def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing, through_cap):
     """`min(cap, r + max over q of q.v)` for a block, or its derivative pushed along `g`. Eq. (2).
 
-    A row's distributions `q`: slots in their boxes `[lower, upper]`, every next state without a slot at
-    most `unseen`, at most `budget` of mass moved. States without a slot lead to default nodes, whose
-    values are kept in order: the merge jumps over runs of them, so a row costs `O(b^2)` for sorting its `b`
-    slots (`b` is small) and `O(b log S)` after that. Arguments as in `bonus_block`; when `pushing`, the
-    weights of children get `g[n]` times the maximising `q` instead (0 at the cap, see `bonus_push`).
+    A row's distributions `q`: slots in their boxes `[lower, upper]`, every next state without a
+    slot at most `unseen`, at most `budget` of mass moved. States without a slot lead to default
+    nodes, whose values are kept in order: the merge jumps over runs of them, so a row costs
+    `O(b^2)` for sorting its `b` slots (`b` is small) and `O(b log S)` after that. Arguments as in
+    `bonus_block`; when `pushing`, the weights of children get `g[n]` times the maximising `q`
+    instead (0 at the cap, see `bonus_push`).
     """
     cap, M, S, A, D, g = x.cap, x.M, x.S, x.A, x.D, x.g
     T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
@@ -382,7 +385,7 @@ def cached_cfunc(signature, function):
         numba.config.CACHE_DIR = before
 
 
-_KEPT = []  # compiled functions must outlive their addresses
+_KEPT: list[object] = []  # compiled functions must outlive their addresses
 
 
 @cache
@@ -398,30 +401,31 @@ def addresses(interval):
     return found[0].address, found[1].address
 
 
-if numba.config.DISABLE_JIT:
+def _plain_backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
+    if x.interval:
+        interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, False, 0.0)
+    else:
+        bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out)
 
-    def backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
-        """Optimistic values of a block of nodes of one step; arguments as in `bonus_block`."""
-        if x.interval:
-            interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, False, 0.0)
-        else:
-            bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out)
 
-    def push(x, n0, n1, policy, which, through_cap):
-        """Push the weights `g` of a block of nodes of one step to their children."""
-        if x.interval:
-            interval_block(x, n0, n1, x.every, policy, -1, 0, x.M, which, 0, True, through_cap)
-        else:
-            bonus_push(x, n0, n1, policy, which, through_cap)
+def _plain_push(x, n0, n1, policy, which, through_cap):
+    if x.interval:
+        interval_block(x, n0, n1, x.every, policy, -1, 0, x.M, which, 0, True, through_cap)
+    else:
+        bonus_push(x, n0, n1, policy, which, through_cap)
 
-else:
 
-    @kernel
-    def backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
-        """Optimistic values of a block of nodes of one step; arguments as in `bonus_block`."""
-        _call_values(x.values_at, x.here, n0, n1, mask, policy, action, m0, m1, which, out)
+@kernel
+def backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
+    """Optimistic values of a block of nodes of one step; arguments as in `bonus_block`."""
+    _call_values(x.values_at, x.here, n0, n1, mask, policy, action, m0, m1, which, out)
 
-    @kernel
-    def push(x, n0, n1, policy, which, through_cap):
-        """Push the weights `g` of a block of nodes of one step to their children."""
-        _call_push(x.push_at, x.here, n0, n1, policy, which, through_cap)
+
+@kernel
+def push(x, n0, n1, policy, which, through_cap):
+    """Push the weights `g` of a block of nodes of one step to their children."""
+    _call_push(x.push_at, x.here, n0, n1, policy, which, through_cap)
+
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    backup, push = _plain_backup, _plain_push

@@ -1,11 +1,13 @@
 """Policies under an optimistic model: evaluation, reach weights, sweeps, checked switches, kicks.
 
-Written for layered graphs; the Markov class is the graph of default nodes alone (`optimistic_arena.py`).
-A policy is an action per node, given by its offset in the arena's integers. Values of set 0 belong to the
-policy in force, `g` is the derivative of the objective in them.
+Written for layered graphs; the Markov class is the graph of default nodes alone
+(`optimistic_arena.py`). A policy is an action per node, given by its offset in the arena's
+integers. Values of set 0 belong to the policy in force, `g` is the derivative of the objective in
+them.
 
-Below the cap backups are convex and monotone, so a backward sweep by `g` never lowers the objective; with
-the cap it may, so whatever a sweep proposes is kept only if exact evaluation agrees.
+Below the cap backups are convex and monotone, so a backward sweep by `g` never lowers the
+objective; with the cap it may, so whatever a sweep proposes is kept only if exact evaluation
+agrees.
 """
 
 from latentmdp.kernels._cache import kernel
@@ -41,7 +43,7 @@ def evaluate_policy(x, policy, which):
 
 @kernel
 def context_known(x, m):
-    """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q (H, S, A, M)`."""
+    """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`."""
     S, A, M, F = x.S, x.A, x.M, x.F
     known = x.alpha + 2 * x.N * M
     for t in range(x.H - 1, -1, -1):
@@ -225,8 +227,8 @@ def try_switch(x, policy, node, value):
 def checked_pass(x, policy, value, every):
     """Try single switches, last nodes first; keep one only if the objective rises. Returns it.
 
-    Tried: switches that look better by `g`, and those better in some context and worse in none; with
-    `every`, all that are better in some context.
+    Tried: switches that look better by `g`, and those better in some context and worse in none;
+    with `every`, all that are better in some context.
     """
     M, F, I = x.M, x.F, x.I  # noqa: E741
     for back in range(x.N):
@@ -284,9 +286,10 @@ def polish(x, policy, value, passes, every, sweeps, gain):
 def search(x, upper, passes, every, sweeps, gain, tilt, look, jolt):
     """Improve the arena's policy until nothing helps or `upper` is reached. Returns the objective.
 
-    Kicks: `tilt (n, M)` multiplies the weights of the contexts and `look (n,)` is the factor on reach
-    through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be disturbed and -1
-    elsewhere. Each is polished under the true weights and kept if better. The rest as in `polish`.
+    Kicks: `tilt (n, M)` multiplies the weights of the contexts and `look (n,)` is the factor on
+    reach through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be
+    disturbed and -1 elsewhere. Each is polished under the true weights and kept if better. The rest
+    as in `polish`.
     """
     F, I = x.F, x.I  # noqa: E741
     value = evaluate_policy(x, x.policy, 0)

@@ -128,7 +128,7 @@ def lucrl(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bon
 
 
 def l1_ball(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-    """UCRL: all `P~` with `|P~ - P_hat|_1 <= sqrt((2 S ln 2 + iota) / N)` (Weissman et al. 2003)."""
+    """UCRL: `|P~ - P_hat|_1 <= sqrt((2 S ln 2 + iota) / N)` (Weissman et al. 2003)."""
     log_term = 2.0 * setting.S * math.log(2.0) + setting.iota
     radius = setting.scale * np.sqrt(log_term / np.maximum(evidence.N, 1))
     return Interval(0.0, 1.0, 1.0, np.minimum(radius / 2.0, 1.0))
@@ -155,7 +155,9 @@ def one_standard_error(evidence: Evidence, setting: Setting, rng: np.random.Gene
 RULES: dict[str, Rule] = {}
 
 
-def register(name: str, kind: Literal["bonus", "interval"], compute: Compute, **how: object) -> None:
+def register(
+    name: str, kind: Literal["bonus", "interval"], compute: Compute, **how: object
+) -> None:
     """Make a rule available as `algorithm=name` everywhere."""
     RULES[name] = Rule(name, kind, compute, **how)  # type: ignore[arg-type]
 

@@ -1,8 +1,9 @@
 """Optimistic planning with memory: the Markov class on an augmented model.
 
-Memory nodes (`memory.py`) behave like observed states, so sweeps, checked switches and kicks are those of the Markov
-class, on a larger graph. One sweep weighted by the nodes' beliefs makes a good policy from nothing; sweeps weighted
-by the derivative improve it. The policy handed out is the part that it can reach itself.
+Memory nodes (`memory.py`) behave like observed states, so sweeps, checked switches and kicks are
+those of the Markov class, on a larger graph. One sweep weighted by the nodes' beliefs makes a good
+policy from nothing; sweeps weighted by the derivative improve it. The policy handed out is the part
+that it can reach itself.
 """
 
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from latentmdp.canonical import Ints
 from latentmdp.optimism.confidence import Rule, Setting
 from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
 from latentmdp.optimism.memory import SIDES, Memory, Observations, drifted, grow, likelihoods
-from latentmdp.optimism.model import OptimisticModel
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.model import Known, OptimisticModel
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
+BELIEVE = 16  # searches between two sweeps by belief
 REBUILD = 1.05  # visits must have grown by this factor before the memory is looked at again
 FEW_STATES = 6  # up to here interval models get a slot, and so a memory, for every next state
 
@@ -50,7 +51,7 @@ class MemorySearch(MarkovSearch):
         x.G[x.first : x.first + known.S] = memory.first
         x.G[x.edge : x.edge + memory.edge.size] = memory.edge.ravel()
         x.G[x.succ : x.succ + len(memory.succ)] = memory.succ
-        self.memory = memory
+        self.memory, self.calls = memory, 0
         self.policy[D:] = self.table[memory.step, memory.state]
 
     def believe(self) -> float:
@@ -71,9 +72,11 @@ class MemorySearch(MarkovSearch):
         return max(new, value)
 
     def improve(self, effort: Effort, kicks: Kicks) -> float:
-        """By belief first, then as in the Markov class."""
-        value = self.believe()
-        return value if value >= self.upper - EQUAL else super().improve(effort, kicks)
+        """By belief when the memory is new and now and then; otherwise as in the Markov class."""
+        self.calls += 1
+        if self.calls % BELIEVE == 1 and self.believe() >= self.upper - EQUAL:
+            return self.upper
+        return super().improve(effort, kicks)
 
     def graph(self, policy: Ints) -> PolicyGraph:
         """What a policy can reach, and the default nodes, as a policy graph."""
@@ -90,8 +93,11 @@ class MemorySearch(MarkovSearch):
             state, action, indptr, symbol, nxt, node,
         )  # fmt: skip
         default = number[: known.H * known.S].reshape(known.H, known.S)
-        parts = step[:n], state[:n], action[:n], indptr[: n + 1], symbol[:e], nxt[:e], node[:e]
-        return PolicyGraph(*(part.copy() for part in parts), number[self.memory.first], default)
+        root = number[self.memory.first]
+        return PolicyGraph(
+            step[:n].copy(), state[:n].copy(), action[:n].copy(), indptr[: n + 1].copy(),
+            symbol[:e].copy(), nxt[:e].copy(), node[:e].copy(), root, default,
+        )  # fmt: skip
 
 
 @dataclass
@@ -189,6 +195,7 @@ class HistoryPlanner(Planner):
         state = super().state() | {"markov": self.markov.state(), "built": self.built}
         if self.memory is not None:
             state |= {"likelihood": self.memory.likelihood, "side": self.memory.side}
+            state["calls"] = np.array([search.calls for search in self.searches])
         return state
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
@@ -204,6 +211,8 @@ class HistoryPlanner(Planner):
         self._make(counts)
         seen = Observations.of(self.searches[0].model)
         self._remember(grow(self.known, seen, state["likelihood"], (float(state["side"]),)))
+        for search, calls in zip(self.searches, state["calls"], strict=True):
+            search.calls = int(calls)
 
 
 def _from(side: float) -> tuple[float, ...]:

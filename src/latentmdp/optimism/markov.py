@@ -1,7 +1,8 @@
 """Optimistic planning in the Markov class: the best table `(H, S)` for an optimistic model.
 
-`MarkovSearch` holds one optimistic model in its arena, with the current best table; it is refreshed for
-changed rows only, its bound for their contexts only, and each search starts from the current table.
+`MarkovSearch` holds one optimistic model in its arena, with the current best table; it is refreshed
+for changed rows only, its bound for their contexts only, and each search starts from the current
+table.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,7 +43,9 @@ class Effort(NamedTuple):
             return cls(3, True, 50, 1e-12, 8, 8)
         if work <= 6000:
             return cls(1, False, 10, 1e-9, 2, 0)
-        return cls(0, False, 3, 1e-7, 1, 0)
+        if work <= 20_000:
+            return cls(0, False, 3, 1e-7, 1, 0)
+        return cls(0, False, 1, 1e-7, 1, 0)
 
     def without_kicks(self) -> "Effort":
         """The same, without kicks."""

@@ -1,9 +1,10 @@
 """The memory of a history-dependent policy: which observations it tells apart, and what it makes of them.
 
-The memory updates a belief over contexts. Evaluation never uses that belief, so the update need not use `P_hat`:
-contexts whose counts at `(s, a)` are statistically indistinguishable are *pooled*, so that noise has likelihood ratio
-exactly 1 and beliefs merge exactly. Where they still do not merge, cells of a grid on top. On tiny models
-the memory is the whole history. A graph stays valid while counts grow; it is rebuilt when pools change.
+The memory updates a belief over contexts. Evaluation never uses that belief, so the update need not
+use `P_hat`: contexts whose counts at `(s, a)` are statistically indistinguishable are *pooled*, so
+that noise has likelihood ratio exactly 1 and beliefs merge exactly. Where they still do not merge,
+cells of a grid on top. On tiny models the memory is the whole history. A graph stays valid while
+counts grow; it is rebuilt when pools change.
 """
 
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ def pools(known: Known, counts: "Counts", pairs: Ints, limit: float = 8.0) -> Fl
     """Pooled estimates `(M, pairs, S)` at some `s*A + a`: indistinguishable contexts share theirs.
 
     Contexts join a pool while the G statistic stays below `limit * df + limit`, in the order of
-    their numbers; only contexts with the same symbols are compared, the others are told apart anyway.
+    their numbers; only contexts with the same symbols are compared, the others are told apart
+    anyway.
     """
     M, S = known.M, known.S
     n = _visits(counts, pairs)
@@ -181,9 +183,7 @@ def grow(
     return memory
 
 
-def _grow(
-    known: Known, seen: Observations, likelihood: Floats, side: float, most: int
-) -> Memory:
+def _grow(known: Known, seen: Observations, likelihood: Floats, side: float, most: int) -> Memory:
     from latentmdp.kernels.memory import build
 
     S, A, H, M = known.S, known.A, known.H, known.M

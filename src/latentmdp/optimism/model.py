@@ -1,8 +1,8 @@
 """`OptimisticModel`: what an optimistic planner needs, as data.
 
-Counts become coefficients (`confidence.py`), coefficients become arrays in the rows' CSR layout, and two
-kernels (`kernels/optimistic_backup.py`) read them. Nothing here knows which algorithm it serves, and the
-true transition probabilities are never read.
+Counts become coefficients (`confidence.py`), coefficients become arrays in the rows' CSR layout,
+and two kernels (`kernels/optimistic_backup.py`) read them. Nothing here knows which algorithm it
+serves, and the true transition probabilities are never read.
 """
 
 from dataclasses import dataclass, replace

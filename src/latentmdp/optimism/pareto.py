@@ -1,9 +1,10 @@
 """The exact optimistic optimum of tiny models: the paper's exhaustive search, pruned.
 
-Backups are monotone, so a continuation whose values are nowhere larger than another's, in any context, is never
-needed: dynamic programming over *sets* of value vectors with Pareto pruning. For the history class one set per
-`(steps to go, state)`, vectors `(M,)`, every observation chooses its own continuation. For the Markov class one
-continuation serves all states, so vectors `(S, M)`. Plain NumPy, no code shared with the fast kernels.
+Backups are monotone, so a continuation whose values are nowhere larger than another's, in any
+context, is never needed: dynamic programming over *sets* of value vectors with Pareto pruning. For
+the history class one set per `(steps to go, state)`, vectors `(M,)`, every observation chooses its
+own continuation. For the Markov class one continuation serves all states, so vectors `(S, M)`.
+Plain NumPy, no code shared with the fast kernels.
 """
 
 import itertools
@@ -166,7 +167,7 @@ def pareto_rows(vectors: Floats) -> Ints:
     """Indices of the rows that no other row dominates, one per group of equals. `O(n * kept)`."""
     order = np.lexsort([*(-vectors.T), -vectors.sum(axis=1)])  # only earlier ones can dominate
     kept = np.empty((len(order), vectors.shape[1]))
-    index = []
+    index: list[int] = []
     for i in order:
         x = vectors[i]
         if not index or not (kept[: len(index)] >= x - 1e-15).all(axis=1).any():

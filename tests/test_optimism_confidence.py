@@ -1,0 +1,187 @@
+"""From counts to coefficients: every statement of Eqs. (2) and (3) about single rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+import latentmdp as lm
+from latentmdp.learning.counts import Counts
+from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, register, rule_named
+from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.plan import optimistic_plan
+
+
+def model_of(rewards=(0.0, 0.0, 0.0), horizon=3):
+    """One context, three states, one action; transitions are never read."""
+    P = np.full((1, 3, 1, 3), 1 / 3)
+    R = np.array(rewards, dtype=float).reshape(1, 3, 1)
+    return lm.LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], horizon)
+
+
+def optimistic(visits, algorithm, model=None, scale=1.0, episodes=100):
+    model = model or model_of()
+    known = Known.of(model)
+    setting = Setting(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
+    counts = Counts.from_visits(np.asarray(visits).reshape(1, 3, 1, 3))
+    return OptimisticModel.of(known, counts, rule_named(algorithm), setting), setting
+
+
+VISITS = [[6, 2, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def test_iota_is_the_papers():
+    setting = Setting(2, 3, 4, 5, 10**6, 0.05)
+    assert setting.iota == pytest.approx(2 * math.log(2 * 2 * 3 * 4 * 5 * 10**6 / 0.05), rel=1e-12)
+
+
+def test_mvp_coefficients_are_eq_3():
+    found, setting = optimistic(VISITS, "mvp")
+    iota = setting.iota
+    _, c1, c2, _, _ = found.coef.T
+    assert c1[0] == pytest.approx(4 * math.sqrt(2 * iota / 8))
+    assert c2[0] == pytest.approx(16 * 3 * iota / 8)
+
+
+def test_bernstein_boxes_are_eq_2():
+    found, setting = optimistic(np.array(VISITS) * 1000, "bernstein")
+    unit = setting.iota / 8000
+    p, _, low, high = found.slot[:2].T
+    radius = 2 * np.sqrt(p * unit) + 5 * unit
+    assert p == pytest.approx([0.75, 0.25])
+    assert low == pytest.approx(p - radius)
+    assert high == pytest.approx(p + radius)
+    assert found.coef[0, 3] == pytest.approx(5 * unit)  # what a never-seen next state may receive
+
+
+def test_unvisited_rows_are_worth_the_cap():
+    found, _ = optimistic(VISITS, "mvp")
+    assert found.coef[1, 2] == np.inf
+    found, _ = optimistic(VISITS, "bernstein")
+    assert found.coef[1, 3] == 1.0  # the whole simplex
+    assert found.coef[1, 4] == 1.0
+
+
+def test_one_visit():
+    found, setting = optimistic(VISITS, "mvp")
+    assert found.coef[2, 1] == pytest.approx(4 * math.sqrt(setting.iota))
+    assert found.coef[2, 2] == pytest.approx(48 * setting.iota)
+    found, _ = optimistic(VISITS, "bernstein")
+    assert tuple(found.slot[2, 2:]) == (0.0, 1.0)  # boxes are clipped to [0, 1]
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 2.0, 50.0])
+def test_bonus_scale_keeps_the_backup_monotone(scale):
+    """`c1^2 <= c2` also where the scale is above `S / supp`."""
+    found, setting = optimistic(np.array(VISITS) * 10, "mvp", scale=scale)
+    _, c1, c2, _, _ = found.coef.T
+    assert (c1[[0, 2]] ** 2 <= c2[[0, 2]] * (1 + 1e-12)).all()
+    assert c1[0] == pytest.approx(scale * 4 * math.sqrt(2 * setting.iota / 80))
+    if scale <= 1.5:
+        assert c2[0] == pytest.approx(scale * 48 * setting.iota / 80)
+    else:
+        assert c2[0] == pytest.approx(scale**2 * 32 * setting.iota / 80)
+
+
+def test_bonus_scale_multiplies_the_radius():
+    big = np.array(VISITS) * 10**6
+    (one, _), (half, _) = (optimistic(big, "bernstein", scale=x) for x in (1.0, 0.5))
+    p = one.slot[:2, 0]
+    assert one.slot[:2, 3] - p == pytest.approx(2 * (half.slot[:2, 3] - p))
+    assert one.coef[0, 3] == pytest.approx(2 * half.coef[0, 3])
+
+
+def test_lucrl_pays_at_every_step_at_most_one():
+    found, _ = optimistic(np.array(VISITS) * 100, "lucrl")
+    assert found.coef[0, 0] == pytest.approx(min(1, math.sqrt(15 * math.log(1000) / 800)))
+    assert (found.coef[[0, 2], 1:3] == 0).all()
+
+
+def test_posterior_sample_is_a_distribution_over_all_next_states():
+    found, _ = optimistic(VISITS, "psrl")
+    assert np.diff(found.indptr).tolist() == [3, 3, 3]
+    assert np.add.reduceat(found.p_hat, found.indptr[:-1]) == pytest.approx(1.0)
+
+
+def test_a_slot_without_visits_is_a_never_seen_state():
+    """Laying slots out along the true model must not tell the planner anything."""
+    model = model_of()
+    counts = Counts.for_model(model)
+    for _ in range(8):
+        counts.record(0, 1)
+    counts.snapshot_all()
+    known, setting = Known.of(model), Setting(1, 3, 1, 3, 100)
+    for algorithm in ("mvp", "bernstein", "ucrl", "lucrl"):
+        along = OptimisticModel.of(known, counts, rule_named(algorithm), setting)
+        bare = OptimisticModel.of(
+            known, Counts.from_visits(counts.visits()), rule_named(algorithm), setting
+        )
+        assert np.array_equal(along.coef, bare.coef)
+        a, b = optimistic_plan(model, counts, algorithm), optimistic_plan(
+            model, counts.visits(), algorithm
+        )
+        assert (a.lower, a.upper) == (b.lower, b.upper)
+
+
+def test_refreshing_changed_rows_equals_starting_afresh():
+    rng = np.random.default_rng(5)
+    model = lm.make("garnet:contexts=2,states=5,actions=2,horizon=3")
+    known = Known.of(model)
+    setting = Setting(known.M, known.S, known.A, known.H, 1000)
+    counts = Counts.for_model(model)
+    for name in ("mvp", "bernstein", "ucrl", "lucrl", "greedy"):
+        found = OptimisticModel.of(known, counts, rule_named(name), setting)
+        for _ in range(20):
+            row = int(rng.integers(counts.rows))
+            k = int(rng.integers(counts.indptr[row], counts.indptr[row + 1]))
+            counts.n[row] += 1
+            counts.n_next[k] += 1
+            counts.snapshot(row)
+            found.refresh(counts, np.array([row]), rule_named(name), setting)
+        again = OptimisticModel.of(known, counts, rule_named(name), setting)
+        assert np.array_equal(found.slot, again.slot)
+        assert np.array_equal(found.coef, again.coef)
+
+
+def test_a_new_rule_is_one_function_and_one_line():
+    def hoeffding(evidence, setting, rng):
+        return Bonus(0.0, 0.0, np.sqrt(setting.iota / (2 * np.maximum(evidence.N, 1))))
+
+    register("hoeffding", "bonus", hoeffding)
+    try:
+        plan = optimistic_plan(model_of(), np.array(VISITS).reshape(1, 3, 1, 3), "hoeffding")
+        assert plan.lower == plan.upper == 1.0
+        assert isinstance(rule_named("hoeffding"), Rule)
+    finally:
+        del RULES["hoeffding"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "mpv"}, "algorithm must be one of"),
+        ({"policy_class": "memory"}, "policy_class must be markov or history"),
+        ({"episodes": 0}, "episodes must be at least 1"),
+        ({"delta": 2.0}, "delta must lie strictly between 0 and 1"),
+        ({"bonus_scale": -1.0}, "bonus_scale must be finite"),
+        ({"visits": np.zeros((2, 3, 1, 3), dtype=int)}, "visits must be of 1 contexts"),
+        ({"visits": np.zeros((1, 3, 1, 3))}, "visits must be integers"),
+        ({"visits": np.full((1, 3, 1, 3), -1)}, "visits must not be negative"),
+        ({"visits": np.zeros((1, 3, 3), dtype=int)}, "visits must have shape"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(changes, message):
+    arguments = {"model": model_of(), "visits": np.zeros((1, 3, 1, 3), dtype=int)} | changes
+    with pytest.raises(lm.ModelError, match=message):
+        optimistic_plan(**arguments)
+
+
+@pytest.mark.parametrize(("reward", "message"), [(2.0, "at most 1"), (-0.5, "rewards >= 0")])
+def test_models_outside_the_papers_conditions_are_refused(reward, message):
+    R = np.full((1, 3, 1), reward)
+    model = lm.LatentMDP.from_arrays(
+        np.full((1, 3, 1, 3), 1 / 3), R, [1.0], [[1.0, 0.0, 0.0]], 2, max_return=None
+    )
+    with pytest.raises(lm.ModelError, match=message):
+        optimistic_plan(model, np.zeros((1, 3, 1, 3), dtype=int))
+    optimistic_plan(model.normalized(), np.zeros((1, 3, 1, 3), dtype=int))
