@@ -359,7 +359,8 @@ def test_looks(browser, report, size, scheme, tmp_path):
     with Watched(browser, report, size, color_scheme=scheme) as page:
         for _ in range(3):
             page.locator("#explore-forward").click()
-        page.wait_for_timeout(400)
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_timeout(600)
         wide, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide == window  # nothing sticks out
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")

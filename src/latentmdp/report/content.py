@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from latentmdp.evaluation import context_optimal
 from latentmdp.report.encode import rounded, safe_json
-from latentmdp.report.groups import curves, distinct_models, group_runs
+from latentmdp.report.groups import (
+    common_best,
+    curves,
+    distinct_models,
+    episode_grid,
+    group_runs,
+)
 from latentmdp.report.limits import lower_limit, update_limit, upper_limit
 from latentmdp.report.phases import plan_phase, run_phases
 from latentmdp.report.world import world
@@ -28,7 +32,9 @@ def content(
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
     members = [[runs[i] for i in group.runs] for group in groups]
-    sources, left_out = _sources(groups, members, phases)
+    of_run = common_best(runs, which, [plan for _, plan in plans])
+    best = [of_run[group.runs[0]] for group in groups]
+    sources, left_out = _sources(groups, members, best, phases)
     for name, plan in reversed(plans):
         phase = plan_phase(models[0], plan.policy, plan.lower)
         sources.append(
@@ -36,11 +42,11 @@ def content(
         )
     data: dict[str, Any] = {
         "groups": [
-            {"label": group.label, "curves": curves(found)}
-            for group, found in zip(groups, members, strict=True)
+            {"label": group.label, "curves": curves(found, value)}
+            for group, found, value in zip(groups, members, best, strict=True)
         ],
         **_limits(groups, members),
-        "optima": _optima(groups, members),
+        "optima": _optima(groups, members, best),
         "models": [world(model) for model in models],
         "sources": sources,
         "plans": [{"name": name, "history": _history(plan)} for name, plan in plans],
@@ -68,7 +74,7 @@ def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> di
     )
     for group, found in zip(groups, members, strict=True):
         run = found[0]
-        x = np.array(curves_grid(found))
+        x = episode_grid(min(run.episodes for run in found))
         suffix = f", {group.label}" if several else ""
         bound = upper_limit(run, x)
         if bound is not None:
@@ -90,31 +96,28 @@ def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> di
     return {"limits": kept, "updateLimits": list(updates.values()), "lowerLimits": lower}
 
 
-def curves_grid(runs: Sequence["Run"]) -> list[int]:
-    """The grid of a group's curves."""
-    from latentmdp.report.groups import episode_grid
-
-    return episode_grid(min(run.episodes for run in runs)).tolist()
-
-
-def _optima(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> list[dict[str, Any]]:
+def _optima(
+    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], best: Sequence[float]
+) -> list[dict[str, Any]]:
     """Best known values, by model and policy class."""
     found: dict[tuple[int, str], dict[str, Any]] = {}
     models = len({group.model for group in groups})
-    for group, runs in zip(groups, members, strict=True):
+    for group, runs, value in zip(groups, members, best, strict=True):
         policy_class = runs[0].spec.policy_class
         suffix = f", model {group.model + 1}" if models > 1 else ""
         entry = found.setdefault(
             (group.model, policy_class),
-            {"name": f"best known, {policy_class}{suffix}", "value": 0.0, "episodes": 1},
+            {"name": f"best known, {policy_class}{suffix}", "value": value, "episodes": 1},
         )
-        entry["value"] = max(entry["value"], *(run.best_value for run in runs))
         entry["episodes"] = max(entry["episodes"], *(run.episodes for run in runs))
     return list(found.values())[:6]
 
 
 def _sources(
-    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], phases: int
+    groups: Sequence["Group"],
+    members: Sequence[Sequence["Run"]],
+    best: Sequence[float],
+    phases: int,
 ) -> tuple[list[dict[str, Any]], str]:
     """Policies of each group's first run, as many as the budget allows; and what was left out."""
     sources: list[dict[str, Any]] = []
@@ -142,7 +145,7 @@ def _sources(
                 "name": group.label + seed,
                 "model": group.model,
                 "total": len(run.state["table"]["episode"]),
-                "best": run.best_value,
+                "best": best[i],
                 "phases": thinned,
             }
         )

@@ -11,6 +11,7 @@ from latentmdp.report.encode import rounded
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
     from latentmdp.model import LatentMDP
+    from latentmdp.planning.plan import Plan
 
 POINTS = 150  # of a curve, evenly on a logarithmic axis; a third as many more on a linear one
 FEW = 10  # with fewer seeds a band reaches from the lowest to the highest
@@ -74,21 +75,35 @@ def episode_grid(episodes: int) -> np.ndarray:
     return np.unique(np.rint(np.concatenate(both)).astype(np.int64))
 
 
-def curves(runs: Sequence["Run"]) -> dict[str, Any]:
-    """Regret, value and updates of one group on a common grid, with bands over seeds."""
+def common_best(
+    runs: Sequence["Run"], which: Sequence[int], plans: Sequence["Plan"] = ()
+) -> list[float]:
+    """For each run the best value of its class that anything in the report knows of.
+
+    So that all regret in one report is against the same value. `plans` are of the first model.
+    """
+    best: dict[tuple[int, str], float] = {}
+    for plan in plans:
+        best[0, plan.policy_class] = max(plan.lower, best.get((0, plan.policy_class), plan.lower))
+    places = [(model, run.spec.policy_class) for run, model in zip(runs, which, strict=True)]
+    for run, place in zip(runs, places, strict=True):
+        best[place] = max(best.get(place, run.best_value), run.best_value)
+    return [best[place] for place in places]
+
+
+def curves(runs: Sequence["Run"], best: float) -> dict[str, Any]:
+    """Regret against `best`, value, updates of a group on a common grid, bands over seeds."""
     grid = episode_grid(min(run.episodes for run in runs))
-    regret = np.array([run.regret_at(grid) for run in runs])
+    regret = np.array([run.regret_at(grid) + (best - run.best_value) * grid for run in runs])
     table = [run.state["table"] for run in runs]
     phase = [np.searchsorted(t["episode"], grid, side="right") - 1 for t in table]
 
     def at(column: str) -> np.ndarray:
         return np.array([t[column][p] for t, p in zip(table, phase, strict=True)])
 
-    slack = [max(run.optimal[1], run.best_value) - run.best_value for run in runs]
     return {
         "episode": grid.tolist(),
         "regret": band(regret),
-        "regretUpper": rounded(np.median(regret + np.outer(slack, grid), axis=0)),
         "value": band(at("value")),
         "optimistic": rounded(np.median(at("optimistic_value"), axis=0)),
         "updates": band(np.array([p.astype(float) for p in phase])),

@@ -37,33 +37,35 @@ def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Gr
     )
 
 
-def in_short(runs: Sequence["Run"], groups: Sequence[Group]) -> Html:
-    """A card for each group, and a table of all of them."""
-    cards = [_card(i, group, [runs[j] for j in group.runs]) for i, group in enumerate(groups)]
+def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[float]) -> Html:
+    """A card for each group, and a table of all of them; `best` values, one per run."""
+    members = [[runs[j] for j in group.runs] for group in groups]
+    facts = [_numbers(m, best[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
+    cards = [_card(i, g, members[i], facts[i]) for i, g in enumerate(groups)]
     parts: list[Any] = [tag("ul", *cards[:CARDS], class_="cards")]
     if len(groups) > 1:
-        rows = [_row(group, [runs[j] for j in group.runs]) for group in groups]
+        rows = [_row(g, facts[i]) for i, g in enumerate(groups)]
         headers = ("learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
                    "updates", "seconds")  # fmt: skip
         parts.append(table("All learners at their last episode", headers, rows))
     return section("short", "In short", *parts)
 
 
-def _numbers(runs: Sequence["Run"]) -> dict[str, Any]:
-    regret = np.array([run.regret for run in runs])
+def _numbers(runs: Sequence["Run"], best: float) -> dict[str, Any]:
+    regret = np.array([run.regret + (best - run.best_value) * run.episodes for run in runs])
     return {
+        "seeds": len(runs),
         "regret": float(np.median(regret)),
         "low": float(regret.min()),
         "high": float(regret.max()),
         "value": float(np.median([run.final_value for run in runs])),
-        "best": max(run.best_value for run in runs),
+        "best": best,
         "updates": round(float(np.median([run.updates for run in runs]))),
         "seconds": float(np.median([run.seconds for run in runs])),
     }
 
 
-def _card(i: int, group: Group, runs: Sequence["Run"]) -> Html:
-    n = _numbers(runs)
+def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Html:
     loss = n["regret"] / runs[0].episodes
     facts = [
         ("per episode", number(loss)),
@@ -86,10 +88,9 @@ def _card(i: int, group: Group, runs: Sequence["Run"]) -> Html:
     )
 
 
-def _row(group: Group, runs: Sequence["Run"]) -> tuple[Any, ...]:
-    n = _numbers(runs)
+def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        group.label, len(runs), n["regret"], n["low"], n["high"], n["value"], n["best"],
+        group.label, n["seeds"], n["regret"], n["low"], n["high"], n["value"], n["best"],
         n["updates"], round(n["seconds"], 2),
     )  # fmt: skip
 
@@ -97,7 +98,7 @@ def _row(group: Group, runs: Sequence["Run"]) -> tuple[Any, ...]:
 def regret_section(several_seeds: bool, limits: Sequence[dict[str, Any]]) -> Html:
     """The regret chart and how to read it."""
     words = [
-        "Regret is what was lost against the best policy of the same class, summed over all "
+        "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
         "bends down to level has found the best policy."
     ]

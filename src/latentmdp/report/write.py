@@ -95,12 +95,13 @@ def _sections(
     audits: Sequence[tuple[str, Any]],
 ) -> list[tuple[str, str, Html]]:
     """`(id, name in the contents, html)` of each section."""
-    from latentmdp.report.groups import distinct_models, group_runs
+    from latentmdp.report.groups import common_best, distinct_models, group_runs
 
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
+    best = common_best(runs, which, [plan for _, plan in plans])
     found = [
-        ("short", "In short", sections.in_short(runs, groups)),
+        ("short", "In short", sections.in_short(runs, groups, best)),
         ("regret", "Regret", sections.regret_section(
             any(len(group.runs) > 1 for group in groups), data["limits"])),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
