@@ -117,8 +117,9 @@ def test_a_slot_without_visits_is_a_never_seen_state():
             known, Counts.from_visits(counts.visits()), rule_named(algorithm), setting
         )
         assert np.array_equal(along.coef, bare.coef)
-        a, b = optimistic_plan(model, counts, algorithm), optimistic_plan(
-            model, counts.visits(), algorithm
+        a, b = (
+            optimistic_plan(model, counts, algorithm),
+            optimistic_plan(model, counts.visits(), algorithm),
         )
         assert (a.lower, a.upper) == (b.lower, b.upper)
 

@@ -126,8 +126,8 @@ def make_arena(
     I, I_size = _offsets(  # noqa: E741
         {
             "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N,
-            "every": N, "wanted": N, "by_value": layers * S, "rank": layers * S, "pos": S + 2, "skip": S + 2,
-            "sort": S + 2, "ranges": 4 * S + 12,
+            "every": N, "wanted": N, "by_value": layers * S, "rank": layers * S, "pos": S + 2,
+            "skip": S + 2, "sort": S + 2, "ranges": 4 * S + 12,
         }
     )  # fmt: skip
     offsets = {**T, **P, **G, **F, **I}

@@ -196,6 +196,7 @@ class HistoryPlanner(Planner):
         if self.memory is not None:
             state |= {"likelihood": self.memory.likelihood, "side": self.memory.side}
             state["calls"] = np.array([search.calls for search in self.searches])
+            state["slots"] = len(self.searches[0].model.next)
         return state
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
@@ -206,13 +207,16 @@ class HistoryPlanner(Planner):
         self.memory, self.built = None, int(state["built"])
         super().restore(state, counts)
 
-    def _restore_models(self, state: dict[str, Any], counts: "Counts") -> None:
-        self.counts = counts
-        self._make(counts)
+    def _restore_models(self, state: dict[str, Any]) -> None:
+        if len(self.searches[0].model.next) != int(state["slots"]):
+            for search in self.searches:  # the layout has grown: the next plan starts afresh
+                search.version = -1
+            return
         seen = Observations.of(self.searches[0].model)
         self._remember(grow(self.known, seen, state["likelihood"], (float(state["side"]),)))
         for search, calls in zip(self.searches, state["calls"], strict=True):
             search.calls = int(calls)
+        super()._restore_models(state)
 
 
 def _from(side: float) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The memory of a history-dependent policy: which observations it tells apart, and what it makes of them.
+"""The memory of a history-dependent policy: what it tells apart, and what it makes of that.
 
 The memory updates a belief over contexts. Evaluation never uses that belief, so the update need not
 use `P_hat`: contexts whose counts at `(s, a)` are statistically indistinguishable are *pooled*, so
@@ -196,7 +196,8 @@ def _grow(known: Known, seen: Observations, likelihood: Floats, side: float, mos
     table = np.zeros(2 * most + 1 if side > 0 else 1, integer)
     nodes, edges, complete = build(
         (H + 1) * S, H, S, A, known.root, seen.start, seen.next, likelihood,
-        consistent(known, seen), max(side, 1e-12), side == 0.0, state, step, span, first, belief, keys, edge, succ, table,
+        consistent(known, seen), max(side, 1e-12), side == 0.0, state, step, span, first, belief,
+        keys, edge, succ, table,
     )  # fmt: skip
     return Memory(
         seen, likelihood, side, bool(complete), state[:nodes], step[:nodes], span, first,

@@ -119,7 +119,7 @@ def _possible(model: OptimisticModel, row: int) -> np.ndarray:
 
 def _groups(symbols: Ints, matters: np.ndarray) -> list[list[int]]:
     """Contexts linked by a shared observation, transitively."""
-    M, S = symbols.shape
+    M = len(symbols)
     label = list(range(M))
     for m, n in itertools.combinations(range(M), 2):
         if (matters[m] & matters[n] & (symbols[m] == symbols[n])).any():

@@ -1,4 +1,4 @@
-"""`optimistic_plan`: the oracle by itself; `make_planner`: the oracle that a learner keeps calling."""
+"""`optimistic_plan`: the oracle by itself; `make_planner`: the one that a learner keeps calling."""
 
 import time
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OptimisticPlan:
-    """A policy with its certificate: `lower` is its optimistic value, `upper` bounds the class's."""
+    """A policy, its optimistic value `lower`, and a bound `upper` on the class's optimum."""
 
     policy: PolicyGraph
     lower: float

@@ -186,16 +186,16 @@ class Planner:
         """Continue from `state()` to the same bits."""
         self.searches = []
         if len(state["policies"]):
-            self._restore_models(state, counts)
-            for search, policy, (patience, wait) in zip(
-                self.searches, state["policies"], state["patience"], strict=True
-            ):
-                search.policy[:] = policy
+            self.counts = counts
+            self._make(counts)
+            self._restore_models(state)
+            for search, (patience, wait) in zip(self.searches, state["patience"], strict=True):
                 search.patience, search.wait = int(patience), int(wait)
         self.policy = np.array(state["policy"], dtype=np.int64)
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
 
-    def _restore_models(self, state: dict[str, Any], counts: "Counts") -> None:
-        self._update(counts, np.arange(counts.rows))
+    def _restore_models(self, state: dict[str, Any]) -> None:
+        for search, policy in zip(self.searches, state["policies"], strict=True):
+            search.policy[:] = policy

@@ -1,0 +1,332 @@
+"""Optimistic search in both classes against exact solvers; certificates, ties, resuming."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import latentmdp as lm
+from latentmdp.learning.counts import Counts
+from latentmdp.optimism.confidence import Bonus, Rule, Setting, rule_named
+from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
+from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.pareto import exact_history, exact_markov
+from latentmdp.optimism.plan import make_planner, optimistic_plan
+from optimism_twin import (
+    best_history,
+    best_table,
+    graph_value,
+    random_counts,
+    small_model,
+    table_value,
+)
+from strategies import random_model
+
+SIZES = ((2, 2), (3, 2), (2, 3), (3, 3))
+COMPARED = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)
+
+
+def random_problem(rng, on_transitions=False):
+    """A tiny model with counts, and a scale at which not everything is capped."""
+    S, H = SIZES[rng.integers(len(SIZES))]
+    observe = bool(rng.integers(2))
+    model = small_model(rng, int(rng.integers(2, 4)), S, 2, H, on_transitions, observe)
+    scale = float(rng.choice([1.0, 0.1, 0.03, 0.01]))
+    return model, random_counts(rng, model, COMPARED), scale
+
+
+def setting_of(model, scale=1.0, episodes=1000):
+    return Setting(model.M, model.S, model.A, model.H, episodes, 0.1, scale)
+
+
+def optimistic_model(model, visits, algorithm, setting):
+    return OptimisticModel.of(
+        Known.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
+    )
+
+
+# -------------------------------------------------------------------- the exact solvers
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+@pytest.mark.parametrize("on_transitions", [False, True])
+def test_pareto_sets_equal_exhaustive_search(algorithm, on_transitions):
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        model = small_model(rng, 2, 2, 2, 2, on_transitions, bool(rng.integers(2)))
+        visits = random_counts(rng, model, COMPARED)
+        setting = setting_of(model, float(rng.choice([1.0, 0.1, 0.01])))
+        found = optimistic_model(model, visits, algorithm, setting)
+        exhaustive = best_history(model, visits, algorithm, setting)
+        assert exact_history(found) == pytest.approx(exhaustive, abs=1e-9)
+        value, table = exact_markov(found)
+        assert value == pytest.approx(best_table(model, visits, algorithm, setting), abs=1e-9)
+        assert table_value(model, visits, algorithm, setting, table) == pytest.approx(value)
+
+
+def test_the_exact_solver_refuses_what_is_not_tiny():
+    rng = np.random.default_rng(0)
+    model = small_model(rng, 3, 3, 2, 3, observe=False)
+    visits = random_counts(rng, model, (1000,))
+    found = optimistic_model(model, visits, "bernstein", setting_of(model, 0.01))
+    assert exact_history(found) >= exact_markov(found)[0] - 1e-12
+    with pytest.raises(lm.ModelError, match="tiny"):
+        exact_history(found, limit=20)
+    with pytest.raises(lm.ModelError, match="tiny"):
+        exact_markov(found, limit=20)
+
+
+# -------------------------------------------------------------------- fast against exact
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_fast_solver_between_exact_and_bound(algorithm, policy_class):
+    """Never above the optimum, the bound never below; and nearly always equal."""
+    rng = np.random.default_rng(7)
+    short = []
+    for i in range(40):
+        model, visits, scale = random_problem(rng, on_transitions=i % 4 == 3)
+        setting = setting_of(model, scale)
+        found = optimistic_model(model, visits, algorithm, setting)
+        exact = exact_history(found) if policy_class == "history" else exact_markov(found)[0]
+        plan = optimistic_plan(model, visits, algorithm, policy_class, 1000, 0.1, scale, seed=i)
+        assert plan.lower <= exact + 1e-9
+        assert plan.upper >= exact - 1e-9
+        slow = graph_value(model, visits, algorithm, setting, plan.policy)
+        assert plan.lower == pytest.approx(slow, abs=1e-9)  # `lower` is what the policy is worth
+        short.append(max(exact - plan.lower, 0.0))
+    assert np.mean(np.array(short) < 1e-9) >= 0.9
+    assert np.mean(short) <= 1e-3
+
+
+def test_lower_is_the_value_of_the_policy_on_larger_memories():
+    """Merged beliefs, unexpected observations, default nodes: the graph is worth what is said."""
+    rng = np.random.default_rng(3)
+    for algorithm in ("mvp", "bernstein", "greedy"):
+        for spec in ("maze:size=3,goals=2,horizon=6", "garnet:contexts=3,states=8,horizon=5"):
+            model = lm.make(spec, observe_rewards=bool(rng.integers(2)))
+            visits = random_counts(rng, model, (0, 1, 5, 100, 1000))
+            plan = optimistic_plan(model, visits, algorithm, "history", bonus_scale=0.01)
+            setting = setting_of(model, 0.01, 10**6)
+            slow = graph_value(model, visits, algorithm, setting, plan.policy)
+            assert plan.lower == pytest.approx(slow, abs=1e-9)
+            assert plan.lower <= plan.upper + 1e-12
+            markov = optimistic_plan(model, visits, algorithm, "markov", bonus_scale=0.01)
+            assert plan.upper == pytest.approx(markov.upper, abs=1e-9)
+            assert plan.lower >= markov.lower - 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_thousands_of_tiny_models(algorithm, policy_class):
+    """The comparison of docs/optimism.md, a quarter of it per case."""
+    rng = np.random.default_rng([11, len(algorithm), len(policy_class)])
+    for i in range(1300):
+        model, visits, scale = random_problem(rng, on_transitions=i % 4 == 3)
+        found = optimistic_model(model, visits, algorithm, setting_of(model, scale))
+        exact = exact_history(found) if policy_class == "history" else exact_markov(found)[0]
+        plan = optimistic_plan(model, visits, algorithm, policy_class, 1000, 0.1, scale, seed=i)
+        assert plan.lower <= exact + 1e-9
+        assert plan.upper >= exact - 1e-9
+        assert plan.lower >= exact - 0.2
+
+
+# -------------------------------------------------------------------- optimism
+
+
+def test_truth_inside_the_set_makes_the_exact_optimum_optimistic():
+    """If the truth is in the set of Eq. (2), both exact optima are at least the true ones."""
+    rng = np.random.default_rng(5)
+    inside = 0
+    for _ in range(60):
+        model = small_model(rng, 2, 2, 2, 3)
+        visits = random_counts(rng, model, (20, 1000, 10**5))
+        setting = setting_of(model)
+        N = visits.sum(axis=3, keepdims=True)
+        p = visits / N
+        radius = 2 * np.sqrt(p * setting.iota / N) + 5 * setting.iota / N
+        if (np.abs(p - model.P) > radius).any():
+            continue
+        inside += 1
+        true_counts = np.rint(model.P * 2**50).astype(np.int64)
+        truth = optimistic_model(model, true_counts, "greedy", setting)
+        for algorithm in ("mvp", "bernstein"):
+            found = optimistic_model(model, visits, algorithm, setting)
+            assert exact_history(found) >= exact_history(truth) - 1e-9
+            assert exact_markov(found)[0] >= exact_markov(truth)[0] - 1e-9
+    assert inside > 40
+
+
+def test_the_smallest_case_in_which_a_sweep_lowers_the_objective():
+    """Two contexts, root to `y`. In context 0 the root's bonus is 0.6 and with action a the root is
+    capped, so its derivative is 0: a sweep looks at context 1 alone, takes b, and falls from
+    0.650 to 0.455. Checked switches do not.
+    """
+    P = np.zeros((2, 3, 2, 3))
+    P[:, 0, :, 1] = P[:, 1, :, 2] = P[:, 2, :, 2] = 1.0
+    R = np.zeros((2, 3, 2))
+    R[0, 1], R[1, 1] = [0.5, 0.0], [0.30, 0.31]
+    model = lm.LatentMDP.from_arrays(
+        P, R, [0.5, 0.5], [[1, 0, 0], [1, 0, 0]], 2, observe_rewards=False
+    )
+    bonus = np.zeros((2, 3, 2))
+    bonus[0, 0] = 0.6
+
+    def given(evidence, setting, rng):
+        return Bonus(0.0, 0.0, bonus.ravel())
+
+    counts = Counts.from_visits((P * 1000).astype(int))
+    search = MarkovSearch(Known.of(model), Rule("given", "bonus", given), setting_of(model), counts)
+    none = Kicks(np.random.default_rng(0), 2, 2).draw(
+        Effort(0, False, 1, 0.0, 0, 0), search.arena.N
+    )
+    a, b = np.zeros((2, 3), dtype=int), np.zeros((2, 3), dtype=int)
+    b[1, 1] = 1
+    assert search.evaluate(a) == pytest.approx(0.650)
+    assert search.evaluate(b) == pytest.approx(0.455)
+
+    from latentmdp.kernels.optimistic_sweep import evaluate_policy, reach, sweep
+
+    x = search.arena
+    search.table[:] = a
+    evaluate_policy(x, x.policy, 0)
+    reach(x, x.policy, 0, x.root, False, 0.0)
+    sweep(x, x.policy, 0)
+    assert search.table[1, 1] == 1  # the unchecked sweep takes b
+    assert evaluate_policy(x, x.policy, 0) == pytest.approx(0.455)
+    for effort in (Effort(0, False, 5, 1e-12, 0, 0), Effort(5, True, 5, 1e-12, 0, 0)):
+        search.table[:] = a
+        assert search.search(effort, none) == pytest.approx(0.650)  # the search does not
+        assert search.table[1, 1] == 0
+    search.table[:] = b
+    assert search.search(Effort(5, True, 5, 1e-12, 0, 0), none) == pytest.approx(0.650)
+
+
+def test_below_the_cap_a_sweep_never_lowers_the_objective():
+    from latentmdp.kernels.optimistic_sweep import evaluate_policy, reach, sweep
+
+    rng = np.random.default_rng(8)
+    tried = 0
+    for i in range(60):
+        model, visits, _ = random_problem(rng)
+        visits = visits * 100 + (model.P > 0) * 10**5
+        counts = Counts.from_visits(visits)
+        rule = dataclasses.replace(rule_named(("mvp", "bernstein")[i % 2]), cap=10.0)
+        search = MarkovSearch(Known.of(model), rule, setting_of(model, 0.02), counts)
+        x = search.arena
+        search.table[:] = rng.integers(0, 2, search.table.shape)
+        before = evaluate_policy(x, x.policy, 0)
+        if before > 1.0:
+            continue
+        reach(x, x.policy, 0, x.root, False, 0.0)
+        tried += sweep(x, x.policy, 0) > 0
+        assert evaluate_policy(x, x.policy, 0) >= before - 1e-12
+    assert tried > 20
+
+
+# -------------------------------------------------------------------- the planner
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+@pytest.mark.parametrize("ties", ["secondary", "ladder", "incumbent"])
+def test_the_tie_rule_stays_inside_the_argmax_set(ties, policy_class):
+    """Whatever breaks ties, the answer reaches the bound wherever the plain search does."""
+    rng = np.random.default_rng(2)
+    for algorithm in ("mvp", "bernstein"):
+        for _ in range(5):
+            model, visits, scale = random_problem(rng)
+            known, setting = Known.of(model), setting_of(model, scale)
+            counts = Counts.from_visits(visits)
+            rule = rule_named(algorithm)
+            plain, tied = (
+                make_planner(known, rule, setting, policy_class, np.random.default_rng(0), name)
+                for name in ("incumbent", ties)
+            )
+            best, chosen = plain.replan(counts), tied.replan(counts)
+            if best.value >= best.upper - EQUAL:
+                assert chosen.value >= chosen.upper - EQUAL
+
+
+def grow_counts(rng, model, counts, rows):
+    """Visit some rows and take their snapshots."""
+    changed = rng.choice(counts.rows, rows, replace=False)
+    for row in changed:
+        lo, hi = model.indptr[row], model.indptr[row + 1]
+        for k in rng.choice(np.arange(lo, hi), 20, p=model.prob[lo:hi]):
+            counts.record(int(row), int(model.next[k]))
+        counts.snapshot(int(row))
+    return np.sort(changed)
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "psrl"])
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_restored_planner_continues_to_the_same_bits(algorithm, policy_class, growing):
+    model = lm.make("garnet:contexts=2,states=6,actions=2,horizon=5", observe_rewards=False)
+    known = Known.of(model)
+    setting = setting_of(model, 0.02)
+    counts = Counts.empty(model.M, model.S, model.A) if growing else Counts.for_model(model)
+
+    def planner():
+        stream = np.random.default_rng(4)
+        return make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+
+    rng = np.random.default_rng(6)
+    going = planner()
+    for step in range(14):
+        changed = grow_counts(rng, model, counts, 3)
+        if step == 7:
+            saved = going.state()
+            resumed, copy = planner(), counts.copy()
+            copy.version = counts.version
+            resumed.restore(saved, copy)
+        answer = going.replan(counts, changed)
+        if step >= 7:
+            copy_of = counts.copy()
+            copy_of.version = counts.version
+            other = resumed.replan(copy_of, changed)
+            assert other.value == answer.value
+            assert other.upper == answer.upper
+            assert other.policy == answer.policy
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_warm_replans_are_as_certified_as_cold_ones(algorithm, policy_class):
+    model = lm.make("maze:size=3,goals=2,horizon=6")
+    known, setting = Known.of(model), setting_of(model, 0.02)
+    counts = Counts.for_model(model)
+    rng = np.random.default_rng(1)
+    stream = np.random.default_rng(0)
+    planner = make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+    for _ in range(12):
+        changed = grow_counts(rng, model, counts, 6)
+        warm = planner.replan(counts, changed)
+        cold = optimistic_plan(model, counts, algorithm, policy_class, 1000, 0.1, 0.02)
+        assert warm.upper == pytest.approx(cold.upper, abs=1e-12)
+        visits = counts.snapshot_visits()
+        slow = graph_value(model, visits, algorithm, setting, warm.policy)
+        assert warm.value == pytest.approx(slow, abs=1e-9)
+
+
+def test_warm_plan_starts_from_the_last_one():
+    model = lm.make("maze:size=3,goals=2,horizon=6")
+    visits = random_counts(np.random.default_rng(0), model, (10, 1000))
+    first = optimistic_plan(model, visits, "mvp", "markov", bonus_scale=0.001)
+    again = optimistic_plan(model, visits, "mvp", "markov", bonus_scale=0.001, warm=first)
+    assert again.planner is first.planner
+    assert again.lower >= first.lower
+    other = optimistic_plan(model, visits, "mvp", "markov", bonus_scale=0.002, warm=first)
+    assert other.planner is not first.planner
+
+
+def test_one_context_is_plain_backward_induction():
+    rng = np.random.default_rng(12)
+    for algorithm in ("mvp", "bernstein", "ucrl", "lucrl", "greedy"):
+        model = random_model(rng, M=1, negative=False, discounted=False)
+        visits = random_counts(rng, model, (0, 3, 1000))
+        for policy_class in ("markov", "history"):
+            plan = optimistic_plan(model, visits, algorithm, policy_class, bonus_scale=0.05)
+            assert plan.lower == pytest.approx(plan.upper, abs=1e-9)
