@@ -29,8 +29,8 @@ class PageStep(NamedTuple):
 def uniforms(seed: int) -> Iterator[float]:
     """Numbers in [0, 1) from sfc32, seeded by splitmix32, 12 of them thrown away.
 
-    >>> [round(x, 6) for x, _ in zip(uniforms(1), range(2), strict=False)]
-    [0.563672, 0.585111]
+    >>> round(next(uniforms(1)), 6)
+    0.563672
     """
     mix = _splitmix32(seed)
     a, b, c, d = next(mix), next(mix), next(mix), 1
