@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from latentmdp._version import __version__
+from latentmdp.commands.audit import audit_command
 from latentmdp.commands.convert import convert_command
 from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
 from latentmdp.commands.learn import learn_command
+from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
@@ -42,6 +44,8 @@ app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)
 app.command("learn")(learn_command)
 app.command("report")(report_command)
+app.command("audit")(audit_command)
+app.command("lower-bound")(lower_bound_command)
 
 
 def _print_version(asked: bool) -> None:
