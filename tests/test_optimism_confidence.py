@@ -7,9 +7,19 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.learning.counts import Counts
-from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, register, rule_named
+from latentmdp.optimism.confidence import (
+    RULES,
+    SECONDARY,
+    Bonus,
+    Rule,
+    Setting,
+    register,
+    rule_named,
+)
+from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.model import Known, OptimisticModel
 from latentmdp.optimism.plan import optimistic_plan
+from optimism_twin import random_counts, small_model
 
 
 def model_of(rewards=(0.0, 0.0, 0.0), horizon=3):
@@ -142,6 +152,32 @@ def test_refreshing_changed_rows_equals_starting_afresh():
         again = OptimisticModel.of(known, counts, rule_named(name), setting)
         assert np.array_equal(found.slot, again.slot)
         assert np.array_equal(found.coef, again.coef)
+
+
+@pytest.mark.parametrize("name", ["mvp", "bernstein", "greedy", "secondary"])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 7.0])
+@pytest.mark.parametrize("on_transitions", [False, True])
+def test_compiled_refresh_equals_the_rule(name, scale, on_transitions):
+    """Algorithms with a compiled twin: the same numbers, and the same bound."""
+    rng = np.random.default_rng(8)
+    rule = SECONDARY if name == "secondary" else rule_named(name)
+    assert rule.code > 0
+    model = small_model(rng, 2, 4, 2, 3, on_transitions)
+    known, setting = Known.of(model), Setting(2, 4, 2, 3, 1000, 0.1, scale)
+    counts = Counts.from_visits(random_counts(rng, model))
+    search = MarkovSearch(known, rule, setting, counts)
+    changed = np.flatnonzero(rng.random(counts.rows) < 0.5)
+    counts.n_next[:] = rng.integers(0, 50, counts.next.size)
+    counts.n[:] = np.bincount(counts.slot_row, counts.n_next, counts.rows)
+    for row in changed:
+        counts.snapshot(int(row))
+    search.update(counts, changed)
+    again = MarkovSearch(known, rule, setting, counts)
+    assert search.model.slot == pytest.approx(again.model.slot, rel=1e-14)
+    finite = np.isfinite(again.model.coef)
+    assert (np.isfinite(search.model.coef) == finite).all()
+    assert search.model.coef[finite] == pytest.approx(again.model.coef[finite], rel=1e-14)
+    assert search.upper == pytest.approx(again.upper, rel=1e-14)
 
 
 def test_a_new_rule_is_one_function_and_one_line():

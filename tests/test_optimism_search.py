@@ -29,6 +29,7 @@ COMPARED = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)
 def random_problem(rng, on_transitions=False):
     """A tiny model with counts, and a scale at which not everything is capped."""
     S, H = SIZES[rng.integers(len(SIZES))]
+    S = 2 if on_transitions else S  # the exact solver has to choose for every (reward, next)
     observe = bool(rng.integers(2))
     model = small_model(rng, int(rng.integers(2, 4)), S, 2, H, on_transitions, observe)
     scale = float(rng.choice([1.0, 0.1, 0.03, 0.01]))

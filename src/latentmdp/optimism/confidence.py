@@ -14,6 +14,7 @@ unless it registers with `own_unvisited=True`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ class Setting:
         if not (math.isfinite(self.scale) and self.scale >= 0.0):
             raise ModelError(f"bonus_scale must be finite and at least 0; it is {self.scale}")
 
-    @property
+    @cached_property
     def iota(self) -> float:
         """`2 ln(2 M S A H K / delta)`, the paper's logarithm."""
         size = math.log(2.0 * self.M * self.S * self.A * self.H / self.delta)
@@ -92,6 +93,7 @@ class Rule:
     own_unvisited: bool = False  # the rule itself says what a row without visits is worth
     every_next: bool = False  # the rule wants a slot for every next state, seen or not
     random: bool = False  # coefficients of unchanged rows change too
+    code: int = 0  # of its compiled twin in kernels/optimistic_refresh.py, if it has one
 
 
 def mvp(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
@@ -169,14 +171,14 @@ def rule_named(name: str) -> Rule:
     return RULES[name]
 
 
-register("mvp", "bonus", mvp)
-register("bernstein", "interval", bernstein)
+register("mvp", "bonus", mvp, code=1)
+register("bernstein", "interval", bernstein, code=2)
 register("lucrl", "bonus", lucrl)
 register("lucrl-uncapped", "bonus", lucrl, cap=math.inf, own_unvisited=True)
 register("ucrl", "interval", l1_ball)
-register("greedy", "bonus", estimate)
+register("greedy", "bonus", estimate, code=4)
 register("psrl", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True)
 
 # what breaks ties, see ties.py
-SECONDARY = Rule("one-standard-error", "bonus", one_standard_error)
-ESTIMATE = Rule("estimate", "bonus", estimate)
+SECONDARY = Rule("one-standard-error", "bonus", one_standard_error, code=3)
+ESTIMATE = Rule("estimate", "bonus", estimate, code=4)

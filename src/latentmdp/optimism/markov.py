@@ -106,6 +106,7 @@ class MarkovSearch:
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
+        self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
         self.table[:] = table
@@ -115,6 +116,14 @@ class MarkovSearch:
         """Coefficients and bound for new counts, of which only the rows `changed` differ."""
         if self.version != counts.version:
             self.lay_out(counts, self.table)
+            return
+        if self.rule.code > 0:
+            from latentmdp.kernels.optimistic_refresh import refresh_rows
+
+            self.upper = refresh_rows(
+                self.arena, changed, self.rule.code, self.model.count_slot, counts.N,
+                counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
+            )  # fmt: skip
             return
         if self.rule.random:
             changed = np.arange(counts.rows)

@@ -1,0 +1,161 @@
+"""Optimistic planning: against the exact solver, speed of a warm re-plan, tie rules.
+
+Run: python benchmarks/optimism.py exact [models]   # fast solver against the exact one
+     python benchmarks/optimism.py speed            # seconds of a warm re-plan, one row changed
+     python benchmarks/optimism.py ties [episodes]  # average value of a learner by tie rule
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import latentmdp as lm
+from latentmdp.learning.counts import Counts
+from latentmdp.optimism.confidence import Setting, rule_named
+from latentmdp.optimism.markov import Effort
+from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.pareto import exact_history, exact_markov
+from latentmdp.optimism.plan import make_planner, optimistic_plan
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from optimism_twin import random_counts, small_model
+
+VISITS = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)
+SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3))  # states, horizon
+
+
+def exact(models: int) -> None:
+    """How often the fast solver finds the exact optimum; certificates are asserted."""
+    rng = np.random.default_rng(0)
+    short: dict[tuple[str, str], list[float]] = {}
+    open_: list[bool] = []
+    for i in range(models):
+        S, H = SHAPES[rng.integers(len(SHAPES))]
+        S = 2 if i % 4 == 3 else S  # rewards on transitions: many observations to choose for
+        M, observe = int(rng.integers(2, 4)), bool(rng.integers(2))
+        model = small_model(rng, M, S, 2, H, i % 4 == 3, observe)
+        visits, scale = random_counts(rng, model, VISITS), float(rng.choice([1, 0.1, 0.03, 0.01]))
+        setting = Setting(M, S, 2, H, 1000, 0.1, scale)
+        counts = Counts.from_visits(visits)
+        for algorithm in ("mvp", "bernstein"):
+            found = OptimisticModel.of(Known.of(model), counts, rule_named(algorithm), setting)
+            for name in ("markov", "history"):
+                best = exact_history(found) if name == "history" else exact_markov(found)[0]
+                plan = optimistic_plan(model, visits, algorithm, name, 1000, 0.1, scale, seed=i)
+                assert plan.lower <= best + 1e-9, "a value above the optimum"
+                assert plan.upper >= best - 1e-9, "a bound below the optimum"
+                short.setdefault((algorithm, name), []).append(max(best - plan.lower, 0.0))
+                open_.append(plan.upper > best + 1e-9)
+                if name == "markov":
+                    plain = plan.planner.searches[0]
+                    for label, effort in LESS.items():
+                        plain.table[:] = 0
+                        none = plan.planner.kicks.draw(effort, plain.arena.N)
+                        value = plain.search(effort, none)
+                        key = algorithm, f"markov, {label}"
+                        short.setdefault(key, []).append(max(best - value, 0.0))
+    print(f"{models} models; the bound is above the optimum in {np.mean(open_):.0%} of the cases")
+    print("| solver | class | equal | mean shortfall | worst |\n|---|---|---|---|---|")
+    for (algorithm, name), gaps in sorted(short.items()):
+        gap = np.array(gaps)
+        print(
+            f"| {algorithm} | {name} | {np.mean(gap < 1e-9):.2%} | {gap.mean():.2e} | "
+            f"{gap.max():.4f} |"
+        )
+
+
+LESS = {
+    "sweeps alone": Effort(0, False, 100, 1e-12, 0, 0),
+    "checked switches": Effort(20, True, 100, 1e-12, 0, 0),
+}
+
+
+def speed() -> None:
+    """Best and median of warm re-plans with one changed row, 1,000 visits in every row."""
+    print("| model | class | solver | scale | nodes | best ms | median ms |")
+    print("|---|---|---|---|---|---|---|")
+    cases = [
+        ("maze:size=5,goals=4,horizon=20", "markov"),
+        ("hard:contexts=5,states=20", "markov"),
+        ("maze:size=5,goals=4,horizon=20", "history"),
+        ("maze:size=6,goals=6,horizon=20", "history"),
+    ]
+    for spec, name in cases:
+        model = lm.make(spec)
+        known = Known.of(model)
+        for algorithm in ("mvp", "bernstein"):
+            for scale in (1.0, 0.01):
+                counts = Counts.for_model(model)
+                visits = random_counts(np.random.default_rng(0), model, (1000,))
+                counts.n_next[:] = visits.reshape(counts.rows, -1)[counts.slot_row, counts.next]
+                counts.n[:] = 1000
+                counts.snapshot_all()
+                setting = Setting(known.M, known.S, known.A, known.H, 10**9, 0.1, scale)
+                stream = np.random.default_rng(0)
+                planner = make_planner(known, rule_named(algorithm), setting, name, stream)
+                found = planner.replan(counts)
+                rng, seconds = np.random.default_rng(1), []
+                for _ in range(40):
+                    row = int(rng.integers(counts.rows))
+                    counts.n[row] += 1
+                    counts.n_next[counts.indptr[row]] += 1
+                    counts.snapshot(row)
+                    planner.seen = getattr(planner, "markov", planner).seen = 0  # search again
+                    start = time.perf_counter()
+                    found = planner.replan(counts, np.array([row]))
+                    seconds.append(time.perf_counter() - start)
+                nodes = getattr(found, "nodes", known.H * known.S)
+                print(
+                    f"| {spec} | {name} | {algorithm} | {scale} | {nodes} | "
+                    f"{min(seconds) * 1e3:.2f} | {np.median(seconds) * 1e3:.2f} |"
+                )
+
+
+def ties(episodes: int) -> None:
+    """Average value relative to the best policy found, by tie rule, at the paper's constants."""
+    import latentmdp.optimism.plan as oracle
+
+    specs = [
+        "maze:size=4,goals=3,horizon=15",
+        "garnet:states=10,actions=3,contexts=3,horizon=8",
+        "hard:contexts=5,states=20",
+        "riverswim",
+        "troubleshooting",
+        "bandit",
+        "deterministic",
+    ]
+    rules = ("incumbent", "ladder", "secondary")
+    print(f"| model | rewards | {' | '.join(rules)} |\n|---|---|{'---|' * len(rules)}")
+    usual = oracle.make_planner.__defaults__
+    for spec in specs:
+        for factor in (1.0, 0.6):
+            model = lm.make(spec)
+            model = lm.LatentMDP.from_arrays(
+                model.P, model.R * factor, model.w, model.nu, model.H,
+                observe_rewards=model.observe_rewards,
+            )  # fmt: skip
+            best, row = 0.0, []
+            for rule in rules:
+                oracle.make_planner.__defaults__ = (rule,)
+                runs = [
+                    lm.learn(model, "mvp", episodes, seed=seed, optimal=(0.0, 1.0))
+                    for seed in range(2)
+                ]
+                oracle.make_planner.__defaults__ = usual
+                best = max(best, *(run.table["value"].max() for run in runs))
+                totals = [(run.table["value"] * run.table["length"]).sum() for run in runs]
+                row.append(np.mean(totals) / episodes)
+            cells = " | ".join(f"{value / best:.4f}" for value in row)
+            print(f"| {spec} | x {factor} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    what, *more = sys.argv[1:] or ["speed"]
+    if what == "exact":
+        exact(int(more[0]) if more else 5200)
+    elif what == "ties":
+        ties(int(float(more[0])) if more else 10**6)
+    else:
+        speed()
