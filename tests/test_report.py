@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import latentmdp as lm
 from latentmdp.cli import run as command
 from latentmdp.learning.learn import learn
-from latentmdp.report import write_report
+from latentmdp.report import Collector, save_phases, write_report
 from latentmdp.report.encode import real, safe_json, unit, whole
 from latentmdp.report.groups import distinct_models, episode_grid, group_runs
 from latentmdp.report.html import number, table, tag
@@ -314,6 +314,28 @@ def test_kept_phases_and_a_rerun_give_the_same(maze):
     last = run_phases(plain, 1)[0]
     assert last["policy"] == run_phases(plain, 5)[-1]["policy"]
     assert last["value"] == plain.final_value
+
+
+def test_phases_left_in_a_runs_folder_are_used_and_only_for_that_run(maze, tmp_path, monkeypatch):
+    run = learn(maze, "mvp", episodes=500, optimal=(0.5, 1.0))
+    other = learn(maze, "mvp", episodes=500, optimal=(0.5, 1.0), seed=1)
+    collector = Collector()
+    run.replay(collector)
+    assert collector.phases[0].episode == 1
+    assert not collector.phases[-1].triggered
+    assert len(collector.phases) < 30
+    run.save(tmp_path)
+    save_phases(run, tmp_path, collector.phases)
+    whole_run = {phase["number"]: phase for phase in run_phases(run, 10**6)}
+    monkeypatch.setattr(type(run), "replay", lambda *_: pytest.fail("it was played again"))
+    for phase in run_phases(run, 8, tmp_path):
+        assert json.loads(json.dumps(whole_run[phase["number"]])) == phase
+    page = write_report(tmp_path, tmp_path / "r.html").read_text(encoding="utf-8")
+    found = Page(page).data["sources"][0]
+    assert len(found["phases"]) == 12
+    assert found["phases"][-1]["number"] == len(run.table) - 1 == found["total"] - 1
+    with pytest.raises(pytest.fail.Exception, match="played again"):
+        run_phases(other, 8, tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "lucrl", "ucrl", "greedy"])

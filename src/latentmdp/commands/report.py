@@ -58,18 +58,19 @@ def report_command(
     started = time.perf_counter()
     if plan is not None and not plan > 0:
         raise typer.BadParameter("--plan must be above 0 seconds")
-    found = [load_run(place) for place in run_folders(runs)]
+    folders = run_folders(runs)
+    found = [load_run(place) for place in folders] if audit or plan is not None else []
     page = write_report(
-        found, out, plan=_plans(found, plan), audit=_audits(found) if audit else None,
+        folders, out, plan=_plans(found, plan), audit=_audits(found) if audit else None,
         title=title, phases=phases,
     )  # fmt: skip
     size = page.stat().st_size
     if json:
         seconds = time.perf_counter() - started
-        print_json({"report": page, "runs": len(found), "bytes": size, "seconds": seconds})
+        print_json({"report": page, "runs": len(folders), "bytes": size, "seconds": seconds})
     else:
-        noun = "run" if len(found) == 1 else "runs"
-        print_text(f"{page}: {len(found)} {noun}, {size / 1e6:.2f} MB; open it in a browser")
+        noun = "run" if len(folders) == 1 else "runs"
+        print_text(f"{page}: {len(folders)} {noun}, {size / 1e6:.2f} MB; open it in a browser")
 
 
 def run_folders(places: list[Path]) -> list[Path]:

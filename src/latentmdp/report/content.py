@@ -1,6 +1,7 @@
 """What the page's scripts read: curves, bounds, models, and the policies of the explorer."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentmdp.evaluation import context_optimal
@@ -26,15 +27,19 @@ MAX_SOURCES = 16  # learners in the explorer
 
 
 def content(
-    runs: Sequence["Run"], plans: Sequence[tuple[str, "Plan"]], phases: int
+    runs: Sequence["Run"],
+    plans: Sequence[tuple[str, "Plan"]],
+    phases: int,
+    folders: Sequence[Path | None],
 ) -> dict[str, Any]:
-    """The whole document."""
+    """The whole document; `folders` are those that runs were read from, None for others."""
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
     members = [[runs[i] for i in group.runs] for group in groups]
     of_run = common_best(runs, which, [plan for _, plan in plans])
     best = [of_run[group.runs[0]] for group in groups]
-    sources, left_out = _sources(groups, members, best, phases)
+    places = [folders[group.runs[0]] for group in groups]
+    sources, left_out = _sources(groups, members, best, phases, places)
     for name, plan in reversed(plans):
         phase = plan_phase(models[0], plan.policy, plan.lower)
         sources.append(
@@ -118,6 +123,7 @@ def _sources(
     members: Sequence[Sequence["Run"]],
     best: Sequence[float],
     phases: int,
+    folders: Sequence[Path | None],
 ) -> tuple[list[dict[str, Any]], str]:
     """Policies of each group's first run, as many as the budget allows; and what was left out."""
     sources: list[dict[str, Any]] = []
@@ -128,7 +134,7 @@ def _sources(
             notes.append(f"learners after the first {MAX_SOURCES}")
             break
         run = found[0]
-        kept = run_phases(run, phases)
+        kept = run_phases(run, phases, folders[i])
         share = left // (min(len(groups), MAX_SOURCES) - i)
         before, hoped = len(kept), any("hoped" in phase for phase in kept)
         thinned, size = _thin(kept, share)

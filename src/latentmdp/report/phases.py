@@ -1,10 +1,13 @@
 """Which policies of a run the page gets, and in what form.
 
-A run does not keep the policies of all its phases. Those of the chosen phases come from
-`run.phases` (`learn(..., audit=True)`) or from playing the run again, which gives the same bits.
+A run does not keep the policies of all its phases. Those of the chosen phases come, in this order,
+from `run.phases` (`learn(..., audit=True)`), from a file that `save_phases` left in the run's
+folder, or from playing the run again, which gives the same bits.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
 
+FILE = "explorer.json"
+PER_DECADE = 8  # phases that a collector keeps for each factor of ten in episodes
 LARGE = 20_000  # nodes and successors; a larger policy keeps only what the true model can reach
 
 
@@ -46,7 +51,7 @@ def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[in
     return sorted(chosen)
 
 
-def run_phases(run: "Run", count: int) -> list[dict[str, Any]]:
+def run_phases(run: "Run", count: int, folder: Path | None = None) -> list[dict[str, Any]]:
     """The chosen phases of a run for the explorer; `count` 0 or 1 is the last policy alone."""
     table = run.state["table"]
     if len(table["episode"]) == 0:
@@ -54,6 +59,9 @@ def run_phases(run: "Run", count: int) -> list[dict[str, Any]]:
     wanted = choose_phases(table["episode"], table["value"], max(count, 1))
     if len(wanted) == 1 and run.phases is None:
         return [_last(run, len(table["episode"]))]
+    stored = load_phases(run, folder) if run.phases is None and folder is not None else None
+    if stored is not None:
+        return _some(stored, count)
     found: dict[int, dict[str, Any]] = {}
     number = 0
 
@@ -69,6 +77,80 @@ def run_phases(run: "Run", count: int) -> list[dict[str, Any]]:
     else:
         run.replay(keep)
     return [found[i] for i in sorted(found)]
+
+
+class Collector:
+    """An observer of a run under way: keeps some phases in each decade of episodes, and the last.
+
+    `session.next_phase(collector)` or `run.replay(collector)`; then `save_phases(run, folder,
+    collector.phases)` for `write_report`.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Phase] = []
+        self._last: Phase | None = None
+        self._next = 1.0
+
+    def __call__(self, phase: "Phase") -> None:
+        """Look at a finished phase."""
+        kept = phase.kept()
+        if phase.episode >= self._next:
+            self._kept.append(kept)
+            self._next = max(phase.episode, self._next) * 10 ** (1 / PER_DECADE)
+            self._last = None
+        else:
+            self._last = kept
+
+    @property
+    def phases(self) -> "list[Phase]":
+        """What was kept, in order."""
+        return self._kept if self._last is None else [*self._kept, self._last]
+
+
+def save_phases(
+    run: "Run", folder: str | Path, phases: "Sequence[Phase] | None" = None, count: int = 24
+) -> Path:
+    """Leave phases for the explorer in a run's folder, so that a report need not rerun it.
+
+    `phases` are a collector's; without them `run.phases`, or a rerun.
+    """
+    from latentmdp.formats.strict_json import write_json
+
+    if phases is None:
+        data = run_phases(run, count)
+    else:
+        first = run.state["table"]["episode"]
+        numbers = np.searchsorted(first, [phase.episode for phase in phases]).tolist()
+        pairs = [(phase, n) for phase, n in zip(phases, numbers, strict=True)]
+        chosen = choose_phases(
+            np.array([p.episode for p in phases]), np.array([p.value for p in phases]), count
+        )
+        data = [phase_data(run, *pairs[i]) for i in chosen]
+    path = Path(folder) / FILE
+    write_json(path, {"format": "latentmdp explorer", "of": _identity(run), "phases": data})
+    return path
+
+
+def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
+    """What `save_phases` left for this very run; None if there is nothing or it is of another."""
+    from latentmdp.formats.strict_json import read_json
+
+    if not (folder / FILE).is_file():
+        return None
+    found = read_json(folder / FILE)
+    phases = found.get("phases")
+    return phases if found.get("of") == _identity(run) and isinstance(phases, list) else None
+
+
+def _identity(run: "Run") -> dict[str, Any]:
+    table = run.state["table"]
+    sums = [float(np.sum(table[name])) for name in ("length", "value", "updates")]
+    return {**run.state["spec"], "episodes_played": run.episodes, "sums": sums}
+
+
+def _some(phases: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    episode, value = (np.array([phase[key] for phase in phases]) for key in ("episode", "value"))
+    return [phases[i] for i in choose_phases(episode, value, count)]
 
 
 def phase_data(run: "Run", phase: "Phase", number: int) -> dict[str, Any]:

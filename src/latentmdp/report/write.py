@@ -41,31 +41,33 @@ def write_report(
     `plan`: planning certificates to show, of the first run's model; their policies can be explored.
     `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
-    audit=True)` kept them; else each learner's first run is played again, to the same bits; 1 takes
-    the last policy alone and plays nothing again.
+    audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
+    first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
     """
-    found = _runs(runs)
+    found, folders = _runs(runs)
     if not isinstance(phases, int) or phases < 0:
         raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
     plans = _named(plan, lambda p: f"{p.policy_class} class")
     audits = _named(audit, lambda a: "audit")
-    data = content(found, plans, phases)
+    data = content(found, plans, phases, folders)
     html = _page(title or _title(found), _sections(found, data, plans, audits), data)
     write_atomically(path, lambda file: _write(file, html))
     return Path(path)
 
 
-def _runs(runs: Any) -> list["Run"]:
+def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
+    """The runs, and the folders of those that were given by their folder."""
     from latentmdp.learning.run import Run, load_run
 
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
     found = [run if isinstance(run, Run) else load_run(run) for run in given]
+    folders = [None if isinstance(run, Run) else Path(run) for run in given]
     if not found:
         raise ModelError("a report needs at least one run; it was given none")
     for run in found:
         if run.episodes < 1:
             raise ModelError("a report needs runs with episodes; one has none")
-    return found
+    return found, folders
 
 
 def _named(given: Any, name: Any) -> list[tuple[str, Any]]:
