@@ -120,7 +120,7 @@ class MarkovSearch:
         if self.rule.code > 0:
             from latentmdp.kernels.optimistic_refresh import refresh_rows
 
-            self.upper = refresh_rows(
+            self.upper = refresh_rows(  # the bound too
                 self.arena, changed, self.rule.code, self.model.count_slot, counts.N,
                 counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
             )  # fmt: skip
@@ -134,7 +134,8 @@ class MarkovSearch:
         """Certified bound on the class's optimum; only these contexts are recomputed."""
         from latentmdp.kernels.optimistic_sweep import bound_contexts
 
-        self.upper: float = bound_contexts(self.arena, np.array(sorted(contexts), dtype=np.int64))
+        which = np.array(sorted(contexts), dtype=np.int64)
+        self.upper = float(bound_contexts(self.arena, which))
         return self.upper
 
     def evaluate(self, policy: Ints) -> float:
