@@ -66,7 +66,7 @@ def test_bounds_hold_at_random_stops():
 
 @pytest.mark.slow
 def test_bounds_hold_at_random_stops_on_ten_thousand_models():
-    check_random(seed=1, models=10_000, size=(4, 3, 3, 5))
+    check_random(seed=1, models=10_000, size=(4, 3, 3, 4))
 
 
 def tiny(M=2, S=2, A=2, H=3, *, seed=0, observe=False, **changes):

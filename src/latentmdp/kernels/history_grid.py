@@ -131,17 +131,45 @@ def successor_vertex(joint, grid, t, v, o):
     `v` keeps the vertex: the policy must answer it, since other contexts may show it.
     """
     J, M = joint.like.shape
-    i = v * J + o
+    begin, end = grid.cell_ptr[v * J + o], grid.cell_ptr[v * J + o + 1]
     best, top = v, 0.0
-    for e in range(grid.cell_ptr[i], grid.cell_ptr[i + 1]):
+    belief, like = grid.belief[v], joint.like[o]
+    after = grid.alpha[t + 1, joint.next[o]]
+    for e in range(begin, end):
         u = grid.cell_vertex[e]
-        alpha = grid.alpha[t + 1, joint.next[o], u]
         x = 0.0
         for m in range(M):
-            x += grid.belief[v, m] * joint.like[o, m] * alpha[m]
-        if x > top or e == grid.cell_ptr[i]:
+            x += belief[m] * like[m] * after[u, m]
+        if x > top or e == begin:
             best, top = u, x
     return best, top
+
+
+@helper
+def upper_value(joint, grid, t, v, sa):
+    """Upper bound on the value of `(s, a)` at vertex `v`, by interpolation at the successors."""
+    J, M = joint.like.shape
+    u = 0.0
+    for m in range(M):
+        u += grid.belief[v, m] * joint.reward[sa, m]
+    for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
+        x = 0.0
+        for e in range(grid.cell_ptr[v * J + o], grid.cell_ptr[v * J + o + 1]):
+            x += grid.cell_weight[e] * grid.upper[t + 1, joint.next[o], grid.cell_vertex[e]]
+        u += joint.discount * grid.prob[v, o] * x
+    return u
+
+
+@helper
+def lower_value(joint, grid, t, v, sa):
+    """Lower bound on the value of `(s, a)` at vertex `v`, by the best policies at the successors."""
+    x = 0.0
+    for m in range(joint.like.shape[1]):
+        x += grid.belief[v, m] * joint.reward[sa, m]
+    for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
+        if grid.prob[v, o] > 0.0:
+            x += joint.discount * successor_vertex(joint, grid, t, v, o)[1]
+    return x
 
 
 @kernel
@@ -149,44 +177,32 @@ def backup_step(joint, grid, t):
     """Both bounds of all `(state, vertex)` at step `t` from those of step `t + 1`."""
     S, V, M = grid.alpha.shape[1:]
     A = (joint.ptr.size - 1) // S
-    J = joint.next.size
+    upper = np.empty(A)
     for s in range(S):
         for v in range(V):
-            high, low, act = 0.0, 0.0, -1
+            first = 0
             for a in range(A):
-                sa = s * A + a
-                u = 0.0
-                for m in range(M):
-                    u += grid.belief[v, m] * joint.reward[sa, m]
-                low_a = u
-                for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                    p = grid.prob[v, o]
-                    if p > 0.0:
-                        i = v * J + o
-                        x = 0.0
-                        for e in range(grid.cell_ptr[i], grid.cell_ptr[i + 1]):
-                            x += (
-                                grid.cell_weight[e]
-                                * grid.upper[t + 1, joint.next[o], grid.cell_vertex[e]]
-                            )
-                        u += joint.discount * p * x
-                        low_a += joint.discount * successor_vertex(joint, grid, t, v, o)[1]
-                if act < 0 or u > high:
-                    high = u
-                if act < 0 or low_a > low:
-                    low, act = low_a, a
-            grid.upper[t, s, v] = high
+                upper[a] = upper_value(joint, grid, t, v, s * A + a)
+                if upper[a] > upper[first]:
+                    first = a
+            grid.upper[t, s, v] = upper[first]
+            # the lower bound of an action is at most its upper bound: most need not be computed
+            act, low = first, lower_value(joint, grid, t, v, s * A + first)
+            for a in range(A):
+                if a != first and upper[a] > low:
+                    x = lower_value(joint, grid, t, v, s * A + a)
+                    if x > low:
+                        act, low = a, x
             grid.action[t, s, v] = act
-            alpha = grid.alpha[t, s, v]
             sa = s * A + act
+            alpha = grid.alpha[t, s, v]
             for m in range(M):
                 alpha[m] = joint.reward[sa, m]
             for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
                 u = successor_vertex(joint, grid, t, v, o)[0]
+                after = grid.alpha[t + 1, joint.next[o], u]
                 for m in range(M):
-                    alpha[m] += (
-                        joint.discount * joint.like[o, m] * grid.alpha[t + 1, joint.next[o], u, m]
-                    )
+                    alpha[m] += joint.discount * joint.like[o, m] * after[m]
 
 
 @helper
@@ -223,7 +239,9 @@ def follow_policies(joint, grid, fixed, wanted, count):
                         sa = s * A + grid.action[t, s, v]
                         for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
                             wanted[
-                                t + 1, joint.next[o], successor_vertex(joint, grid, t, v, o)[0]
+                                t + 1,
+                                joint.next[o],
+                                successor_vertex(joint, grid, t, v, o)[0],
                             ] = 1
                             count[1] += 1
 

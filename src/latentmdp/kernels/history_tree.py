@@ -15,6 +15,7 @@ from latentmdp.kernels.history_grid import grid_bounds, posterior
 
 CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search` returned
 NODES, EDGES, INNER, WORK = 0, 1, 2, 3  # entries of `count`
+SHARE = 1.0  # of the mean score: leaves with more are expanded
 EQUAL = 2.0**-40  # beliefs this close are one belief
 
 
@@ -75,9 +76,12 @@ def find(tree, step, state, b):
 
 @kernel
 def rehash(tree):
-    """Enter all nodes into an empty hash table."""
+    """Enter all nodes, which differ from one another, into an empty hash table."""
+    mask = np.uint64(tree.table.size - 1)
     for n in range(tree.count[NODES]):
-        slot, _ = find(tree, tree.step[n], tree.state[n], tree.belief[n])
+        slot = hash_belief(tree.step[n] * 1000003 + tree.state[n], tree.belief[n]) & mask
+        while tree.table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
         tree.table[slot] = n
 
 
@@ -280,7 +284,7 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
             if tree.first[n] < 0 and tree.upper[n] > tree.lower[n] + tiny:
                 leaves += 1
                 total += tree.reach[n] * (tree.upper[n] - tree.lower[n])
-        threshold = total / max(leaves, 1)
+        threshold = SHARE * total / max(leaves, 1)
         full = False
         for i in range(n_queue):
             n = tree.queue[i]

@@ -30,9 +30,9 @@ def next_resolution(M: int, N: int) -> int:
 
 
 def grid_work(joint: Joint, horizon: int, N: int) -> int:
-    """Work units of building a grid: a backup of one observation counts a quarter."""
+    """Work units of building a grid: a backup of one observation counts a twelfth."""
     J, M = joint.like.shape
-    return n_vertices(M, N) * J * horizon // 4
+    return n_vertices(M, N) * J * horizon // 12
 
 
 def grid_bytes(joint: Joint, horizon: int, n_states: int, N: int) -> int:
