@@ -60,12 +60,13 @@ class Learner:
         policy_class: str = "markov",
         delta: float = 0.1,
         bonus_scale: float = 1.0,
+        ties: str = "secondary",
         seed: int | np.random.SeedSequence = 0,
         estimate: Collection[str] = (),
         counts: Counts | None = None,
         oracle: Answer | None = None,
     ) -> None:
-        self.choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale)
+        self.choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale, ties)
         self.knowledge = Knowledge.of(given, estimate)
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0

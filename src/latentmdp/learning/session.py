@@ -42,6 +42,7 @@ class Spec:
     bonus_scale: float = 1.0
     seed: int = 0
     simulator: str = "counts"
+    ties: str = "secondary"
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
@@ -88,6 +89,7 @@ class Session:
             policy_class=spec.policy_class,
             delta=spec.delta,
             bonus_scale=spec.bonus_scale,
+            ties=spec.ties,
             seed=solver,
             counts=Counts.for_model(model),
             oracle=oracle,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 POLICY_CLASSES = ("markov", "history")
+TIES = ("secondary", "ladder", "incumbent")  # which of several argmax policies is played
 
 
 class Answer(NamedTuple):
@@ -93,6 +94,7 @@ class Choice:
     policy_class: str = "markov"
     delta: float = 0.1
     bonus_scale: float = 1.0
+    ties: str = "secondary"
 
     def __post_init__(self) -> None:
         if self.policy_class not in POLICY_CLASSES:
@@ -109,6 +111,8 @@ class Choice:
             )
         for name, exact in (("episodes", int), ("delta", float), ("bonus_scale", float)):
             object.__setattr__(self, name, exact(getattr(self, name)))
+        if self.ties not in TIES:
+            raise ModelError(f"ties must be one of {', '.join(TIES)}; it is {self.ties!r}")
         if self.algorithm not in algorithms():
             raise ModelError(
                 f"algorithm must be one of {', '.join(algorithms())}; it is {self.algorithm!r}"
@@ -139,4 +143,5 @@ def make_solver(
         return OracleSolver(oracle)
     from latentmdp.optimism import make_planner
 
-    return make_planner(known, rule_named(choice.algorithm), setting, choice.policy_class, random)
+    rule = rule_named(choice.algorithm)
+    return make_planner(known, rule, setting, choice.policy_class, random, choice.ties)
