@@ -66,6 +66,9 @@ def learn_command(
     simulator: Annotated[
         str, typer.Option("--simulator", help="counts (by blocks) or episodes (step by step).")
     ] = "counts",
+    ties: Annotated[
+        str, typer.Option("--ties", help="Among argmax policies: secondary, ladder, incumbent.")
+    ] = "secondary",
     normalize: Annotated[
         bool, typer.Option("--normalize", help="Scale rewards to totals of at most 1.")
     ] = False,
@@ -102,7 +105,7 @@ def learn_command(
         many = seeds is not None
         asked: dict[str, Any] = {
             "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,
-            "delta": delta, "bonus_scale": bonus_scale, "simulator": simulator,
+            "delta": delta, "bonus_scale": bonus_scale, "simulator": simulator, "ties": ties,
         }  # fmt: skip
         tasks = _new_tasks(found, asked, range(seed, seed + (seeds or 1)), out, many)
     with _catching_interrupts():

@@ -34,6 +34,7 @@ def learn(
     simulator: str = "counts",
     optimal: Any = None,
     audit: bool = False,
+    ties: str = "secondary",
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
@@ -41,6 +42,7 @@ def learn(
     `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
     (step by step), the same law. `optimal`: a `Plan` or `(lower, upper)` of the class's optimum;
     without one it is planned with a fixed amount of work. `audit` keeps every phase for `audit`.
+    `ties`: which of several optimistic policies is played (docs/learning.md).
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
@@ -48,7 +50,7 @@ def learn(
     (1000, True)
     """
     spec = checked(
-        Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator), model
+        Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
     bracket, policy, seconds = find_optimal(model, spec, optimal)
     session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
@@ -66,7 +68,9 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     from latentmdp.optimism.confidence import Setting
     from latentmdp.optimism.model import check_learnable
 
-    choice = Choice(spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale)
+    choice = Choice(
+        spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale, spec.ties
+    )
     Setting(model.M, model.S, model.A, model.H, choice.episodes, spec.delta, spec.bonus_scale)
     if spec.simulator not in SIMULATORS:
         raise ModelError(
