@@ -323,6 +323,19 @@ def test_warm_plan_starts_from_the_last_one():
     assert other.planner is not first.planner
 
 
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_warm_plan_with_outcomes_that_were_never_seen_before(policy_class):
+    model = lm.make("maze:size=3,goals=2,horizon=6")
+    plan = None
+    for n in (1, 3, 3, 50):
+        visits = random_counts(np.random.default_rng(n), model, (0, n))
+        plan = optimistic_plan(model, visits, "mvp", policy_class, 1000, 0.1, 0.01, warm=plan)
+        cold = optimistic_plan(model, visits, "mvp", policy_class, 1000, 0.1, 0.01)
+        assert plan.upper == pytest.approx(cold.upper, abs=1e-12)
+        slow = graph_value(model, visits, "mvp", setting_of(model, 0.01), plan.policy)
+        assert plan.lower == pytest.approx(slow, abs=1e-9)
+
+
 def test_one_context_is_plain_backward_induction():
     rng = np.random.default_rng(12)
     for algorithm in ("mvp", "bernstein", "ucrl", "lucrl", "greedy"):

@@ -157,6 +157,11 @@ class HistoryPlanner(Planner):
         for search in self.searches:
             search.table[:] = self.table
 
+    def expect(self, counts: "Counts") -> None:
+        """As in the Markov class; the default nodes' planner too."""
+        super().expect(counts)
+        self.markov.expect(counts)
+
     def _outdated(self, counts: "Counts", rows: Ints, visits: int) -> bool:
         """Whether likelihood ratios have drifted, asked only now and then."""
         assert self.memory is not None

@@ -79,6 +79,7 @@ def optimistic_plan(
     began = time.perf_counter()
     if warm is not None and _fits(warm, known, algorithm, policy_class, setting):
         planner = warm.planner
+        planner.expect(counts)
     else:
         stream = np.random.default_rng(seed)
         planner = make_planner(known, rule_named(algorithm), setting, policy_class, stream)

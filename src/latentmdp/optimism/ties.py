@@ -130,6 +130,13 @@ class Planner:
                 break
         return best, value
 
+    def expect(self, counts: "Counts") -> None:
+        """Other counts than those of the last plan come next: their layout may be another one."""
+        old = self.counts
+        same = np.array_equal(old.indptr, counts.indptr) and np.array_equal(old.next, counts.next)
+        for search in self.searches:
+            search.version = counts.version if same else -1
+
     # ---------------------------------------------------------------- models
 
     def _update(self, counts: "Counts", rows: Ints) -> None:
