@@ -86,8 +86,11 @@ def test_lower_bound_and_its_conditions():
     assert any("K/(2M)" in reason for reason in few.failed)
     assert any("K must exceed" in reason for reason in few.failed)
     assert "not proved" in str(few)
-    two = bounds.lower_bound(1, 6, 2, 10**6)
-    assert two.choices == 4
+    assert bounds.lower_bound(1, 6, 2, 10**6).choices == 4
+    two = bounds.lower_bound(3, 6, 2, 10**7)
+    assert two.choices == 2
+    assert len(two.failed) == 1
+    assert "3 choices" in two.failed[0]
     with pytest.raises(ModelError, match="history class"):
         bounds.lower_bound(2, 11, 2, 10**6, policy_class="markov")
     with pytest.raises(ModelError, match="S >= 6"):

@@ -1,0 +1,45 @@
+"""Pictures of a report: `python scripts/screenshots.py demo/report.html docs/images`.
+
+Needs Playwright and a Chromium (`LATENTMDP_CHROMIUM` names another one than `chromium`).
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+STEPS = 4
+
+
+def main(report: Path, folder: Path) -> None:
+    """Write `report.png`, `explorer.png` and `explorer-phone.png` (dark) into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = os.environ.get("LATENTMDP_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1200, "height": 1330})
+        page.goto(report.resolve().as_uri())
+        page.screenshot(path=folder / "report.png")
+        _walk(page)
+        page.locator("#explore-box").screenshot(path=folder / "explorer.png")
+        phone = browser.new_context(viewport={"width": 390, "height": 1180}, color_scheme="dark")
+        small = phone.new_page()
+        small.goto(report.resolve().as_uri())
+        _walk(small)
+        small.locator(".stage").screenshot(path=folder / "explorer-phone.png")
+        browser.close()
+
+
+def _walk(page: object) -> None:
+    """Some steps into the episode, with nothing sticky in the way."""
+    page.add_style_tag(content=".contents, .transport { position: static !important; }")
+    for _ in range(STEPS):
+        page.locator("#explore-forward").click()
+    page.wait_for_timeout(500)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
