@@ -247,13 +247,26 @@ def test_groups_are_told_apart_by_what_differs(maze):
         for a, c, m in settings
     ]
     found.append(learn(maze, "mvp", episodes=20, optimal=(0.1, 1.0), seed=4))
+    found.append(learn(maze, "mvp", episodes=20, optimal=(0.1, 1.0), seed=5))
+    found[-1].state["spec"]["delta"] = 0.2
     groups = group_runs(found, distinct_models(found)[1])
     labels = [group.label for group in groups]
     assert labels == [
-        "mvp, markov, model 1", "mvp, markov, bonus × 0.5, model 1", "mvp, markov, model 2",
-        "random, markov, model 1",
+        "mvp, markov, δ = 0.1, model 1", "mvp, markov, bonus × 0.5, δ = 0.1, model 1",
+        "mvp, markov, δ = 0.1, model 2", "random, markov, δ = 0.1, model 1",
+        "mvp, markov, δ = 0.2, model 1",
     ]  # fmt: skip
     assert groups[0].runs == (0, 4)
+
+
+def test_commands_say_what_is_not_a_default(maze, tmp_path):
+    run = learn(maze, "mvp", episodes=30, bonus_scale=0.5, delta=0.2, optimal=(0.1, 1.0), seed=7)
+    page = Page(write_report(run, tmp_path / "r.html").read_text(encoding="utf-8"))
+    (line,) = (text for text in page.texts if text.startswith("latentmdp learn"))
+    assert line == (
+        "latentmdp learn model.json --algorithm mvp --episodes 30 --class markov --delta 0.2 "
+        "--bonus-scale 0.5 --seed 7"
+    )
 
 
 # ---------------------------------------------------------------- bounds
@@ -402,7 +415,7 @@ def test_plans_and_audits_are_shown(runs, maze, tmp_path):
     texts = " ".join(page.texts)
     for row in report.rows:
         assert row.name in texts
-    assert f"{plans[0].lower:.4g}" in texts
+    assert f"{plans[0].lower:.6g}" in texts
     assert plans[1].status in texts
     assert "information" in texts
     assert [source["name"] for source in page.data["sources"]][-2:] == [

@@ -51,21 +51,30 @@ def group_runs(runs: Sequence["Run"], which: Sequence[int]) -> list[Group]:
     varying = {key for key in settings[0] if len({str(s[key]) for s in settings}) > 1}
     groups: dict[str, list[int]] = {}
     for i, setting in enumerate(settings):
-        groups.setdefault(_label(setting, varying), []).append(i)
-    return [Group(label, which[members[0]], tuple(members)) for label, members in groups.items()]
+        groups.setdefault(str(setting), []).append(i)
+    return [
+        Group(_label(settings[members[0]], varying), which[members[0]], tuple(members))
+        for members in groups.values()
+    ]
+
+
+_FORMS = {"delta": "δ = {:g}", "episodes": "K = {:,}", "simulator": "{}", "ties": "{} ties"}
 
 
 def _label(setting: dict[str, Any], varying: set[str]) -> str:
-    parts = [setting["algorithm"], setting["policy_class"]]
+    """The algorithm and the class, then whatever else differs between the groups."""
+    rest = {key: value for key, value in setting.items() if key in varying}
+    parts = [rest.pop("algorithm", setting["algorithm"])]
+    parts.append(rest.pop("policy_class", setting["policy_class"]))
+    rest.pop("bonus_scale", None)
     if setting["bonus_scale"] != 1.0:
         parts.append(f"bonus × {setting['bonus_scale']:g}")
-    for key, form in (("delta", "δ = {:g}"), ("episodes", "K = {:,}"), ("simulator", "{}")):
-        if key in varying:
-            parts.append(form.format(setting[key]))
-    if "played" in varying and setting["played"] != setting["episodes"]:
-        parts.append(f"{setting['played']:,} played")
-    if "model" in varying:
-        parts.append(f"model {setting['model'] + 1}")
+    played, model = rest.pop("played", setting["episodes"]), rest.pop("model", None)
+    parts += [_FORMS.get(key, key + " {}").format(value) for key, value in rest.items()]
+    if played != setting["episodes"]:
+        parts.append(f"{played:,} played")
+    if model is not None:
+        parts.append(f"model {model + 1}")
     return ", ".join(parts)
 
 

@@ -11,6 +11,12 @@ class Html(str):
     __slots__ = ()
 
 
+class Figure(str):
+    """A number that is written already; tables put it to the right like others."""
+
+    __slots__ = ()
+
+
 def text(value: Any) -> Html:
     """Escaped, unless it is HTML already."""
     return value if isinstance(value, Html) else Html(html.escape(str(value), quote=True))
@@ -44,9 +50,10 @@ def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -
     for first, *others in rows:
         cells = [tag("th", first, scope="row", class_="name")]
         for i, value in enumerate(others):
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            is_number = isinstance(value, (int, float, Figure)) and not isinstance(value, bool)
             numeric |= {i + 1} if is_number else set()
-            cells.append(tag("td", number(value) if is_number else value,
+            value = number(value) if is_number and not isinstance(value, Figure) else value
+            cells.append(tag("td", value,
                              class_="number" if is_number else "name"))  # fmt: skip
         body.append(tag("tr", *cells))
     head = tag("tr", *(tag("th", header, scope="col", class_="number" if i in numeric else None)

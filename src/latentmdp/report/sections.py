@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 from latentmdp._version import __version__
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import FEW, Group
-from latentmdp.report.html import Html, count, join, number, section, table, tag
+from latentmdp.report.html import Figure, Html, count, join, number, section, table, tag
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -90,7 +90,8 @@ def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Htm
 
 def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        group.label, n["seeds"], n["regret"], n["low"], n["high"], n["value"], n["best"],
+        group.label, n["seeds"], n["regret"], n["low"], n["high"], Figure(f"{n['value']:.6f}"),
+        Figure(f"{n['best']:.6f}"),
         n["updates"], round(n["seconds"], 2),
     )  # fmt: skip
 
@@ -141,7 +142,8 @@ def chart_section(ident: str, title: str, words: str) -> Html:
 def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> Html:
     """Certificates: what is proved about the optimum, and what memory and information are worth."""
     rows: list[tuple[Any, ...]] = [
-        (name, plan.policy_class, plan.lower, plan.upper, f"{100 * plan.gap:.3g}%", plan.status,
+        (name, plan.policy_class, Figure(f"{plan.lower:.6g}"), Figure(f"{plan.upper:.6g}"),
+         Figure(f"{100 * plan.gap:.3g}%"), plan.status,
          plan.method, plan.nodes, round(plan.seconds, 2))
         for name, plan in plans
     ]  # fmt: skip
@@ -234,10 +236,11 @@ def _command(runs: Sequence["Run"], group: Group, models: int) -> str:
         "latentmdp", "learn", model_file(group.model, models), "--algorithm", spec.algorithm,
         "--episodes", str(spec.episodes), "--class", spec.policy_class,
     ]  # fmt: skip
-    defaults = {"delta": 0.1, "bonus_scale": 1.0, "simulator": "counts"}
-    for key, default in defaults.items():
-        if getattr(spec, key) != default:
-            words += [f"--{key.replace('_', '-')}", f"{getattr(spec, key)}"]
+    told = ("algorithm", "episodes", "policy_class", "seed")
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if field.name not in told and value != field.default:
+            words += [f"--{field.name.replace('_', '-')}", f"{value}"]
     words += ["--seed", str(seeds[0])]
     if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[0] + len(seeds))):
         words += ["--seeds", str(len(seeds))]
