@@ -268,6 +268,24 @@ def test_values_of_actions_are_the_librarys(browser, report, run, maze):
             page.locator("#explore-forward").click()
 
 
+def test_shades_show_what_they_say(browser, report, run, maze):
+    """Darker cells for every kind; the learner's visits are those of its snapshot."""
+    snapshot = run.phases[-1].counts.N.reshape(maze.M, maze.S, maze.A)
+    with Watched(browser, report) as page:
+        select = page.locator("#explore-heat")
+        kinds = [o.get_attribute("value") for o in select.locator("option").all()]
+        assert kinds == ["known", "known-all", "open", "route", "route-all", "none"]
+        for kind in kinds:
+            select.select_option(kind)
+            shaded = page.locator(".picture rect[style*='fill-opacity']").count()
+            assert (shaded > 0) == (kind != "none"), kind
+            if kind == "known-all":
+                most = snapshot.sum(axis=(0, 2)).max()
+                assert f"{most:,}" in page.locator(".world .key").inner_text()
+            if kind == "known":
+                assert shaded == (snapshot[0].sum(axis=1) > 0).sum()
+
+
 def test_charts_answer_to_pointer_keyboard_and_switches(browser, report):
     with Watched(browser, report) as page:
         chart = page.locator("#chart-regret svg[role=img]")

@@ -156,6 +156,7 @@ class Explorer {
   offerHeat() {
     const kinds = [];
     if (this.prepared.powers) kinds.push(["known", "learner's visits, this context"], ["known-all", "learner's visits, all contexts"]);
+    if (this.prepared.hoped) kinds.push(["open", "not ruled out yet, at this step"]);
     kinds.push(["route", "where this policy goes, this context"], ["route-all", "where this policy goes"], ["none", "nothing"]);
     if (!kinds.some(([kind]) => kind === this.heatKind)) this.heatKind = "route";
     this.heatSelect.replaceChildren(...kinds.map(([kind, text]) => element("option", { value: kind, selected: kind === this.heatKind }, text)));
@@ -317,6 +318,10 @@ class Explorer {
       this.heatKey.replaceChildren();
       return null;
     }
+    if (this.heatKind === "open") {
+      this.heatKey.replaceChildren(this.heatSample(), "darkest: every action may still be worth 1");
+      return this.openShare(Math.min(choice.step, model.H - 1));
+    }
     const learner = this.heatKind.startsWith("known");
     const values = learner ? this.knownVisits(this.heatKind === "known" ? choice.context : null) : this.routeVisits(this.heatKind === "route" ? choice.context : null);
     const most = values.reduce((a, b) => Math.max(a, b), 0);
@@ -324,8 +329,21 @@ class Explorer {
     const log = (v) => (most > least ? 0.15 + (0.85 * Math.log(v / least)) / Math.log(most / least) : 1);
     const shade = learner ? (v) => (v > 0 ? log(v) : 0) : (v) => (most > 0 ? Math.sqrt(v / most) : 0);
     const text = learner ? `darkest: ${short(most)} visits (logarithmic)` : `darkest: ${short(+most.toPrecision(3))} visits per episode`;
-    this.heatKey.replaceChildren(element("i", { style: { background: "linear-gradient(90deg, var(--paper), var(--heat))", border: "1px solid var(--line)", width: "3rem" } }), most > 0 ? text : "no visits yet");
+    this.heatKey.replaceChildren(this.heatSample(), most > 0 ? text : "no visits yet");
     return values.map(shade);
+  }
+
+  heatSample() {
+    return element("i", { style: { background: "linear-gradient(90deg, var(--paper), var(--heat))", border: "1px solid var(--line)", width: "3rem" } });
+  }
+
+  // Share of the actions that the learner hopes to be worth 1 in the true context, by state.
+  openShare(step) {
+    const { model, prepared, choice } = this;
+    return Float64Array.from({ length: model.S }, (_, s) => {
+      const first = (prepared.policy.default[step * model.S + s] * model.M + choice.context) * model.A;
+      return prepared.hoped.slice(first, first + model.A).filter((value) => value > 0.9999).length / model.A;
+    });
   }
 
   // Snapshot counts are powers of two: 1 + the power is stored, 0 for never.
