@@ -34,7 +34,7 @@ class GraphSearch:
         self.joint, self.start, self.horizon, self.corners = joint, start, horizon, corners
         self.S = int(corners.upper.shape[1])
         self.A = len(joint.reward) // self.S
-        self.round = 0
+        self.round, self.cut = 0, CUT
         self.order: Ints = np.zeros(0, dtype=np.int64)
         self.graph = self._resized(None, 2)
         self.start_node = np.empty(len(start.state), dtype=np.int64)
@@ -91,13 +91,14 @@ class GraphSearch:
 
         self.round += 1
         drift, notice = DRIFT * allowed / self.horizon, NOTICE * allowed
-        chosen = self._choose(CUT)
+        chosen = self._choose()
         if len(chosen) == 0:  # what is left lies where hardly anything gets
+            if self.cut > 0.0:
+                self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
+                return ""
             before = self.bounds
             k.back_up(self.graph, self.order, self.round, True, drift, 0.0)
-            chosen = self._choose(0.0)
-            if len(chosen) == 0:
-                return "" if self.bounds != before else "stalled"
+            return "" if self.bounds != before else "stalled"
         for i in chosen:
             if not self._expand(int(i), drift, memory):
                 return "memory"
@@ -106,18 +107,20 @@ class GraphSearch:
         k.back_up(self.graph, self.order, self.round, False, drift, notice)
         return ""
 
-    def _choose(self, cut: float) -> Ints:
+    def _choose(self) -> Ints:
         """Frontier beliefs with the largest `reach x gap`, every third time by the lower policy."""
         from latentmdp.kernels import history_graph as k
 
-        g, last = self.graph, int(self.round % 3 > 0 or cut == 0.0)
+        g = self.graph
         g.layer[:, k.PASSED] = 0
-        for side in (1 - last, last):
-            k.follow(g, side, self.start_node, self.start.prob, cut)
-        score = g.score[: g.count[0]]
-        candidates = np.flatnonzero(score > 0)
+        score = []
+        for side in (0, 1):
+            k.follow(g, side, self.start_node, self.start.prob, self.cut)
+            score.append(g.score[: g.count[0]].copy())
+        by = 0 if self.round % 3 == 0 and score[0].any() else 1
+        candidates = np.flatnonzero(score[by] > 0)
         n = max(2, int(BATCH * len(self.order)))
-        return candidates[np.argsort(-score[candidates], kind="stable")[:n]]
+        return candidates[np.argsort(-score[by][candidates], kind="stable")[:n]]
 
     def _expand(self, i: int, drift: float, memory: int) -> bool:
         from latentmdp.kernels import history_graph as k

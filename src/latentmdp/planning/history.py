@@ -130,7 +130,8 @@ def plan_history(
             status = _run(search, target, budget, memory, report)
             parts = PolicyParts(table, best_context)
             low, high = search.bounds
-            search.add_policy(parts, 0.5 * max(allowed.gap(high) - (high - low), 0.0))
+            spare = allowed.gap(high) - (high - low)
+            search.add_policy(parts, max(0.5 * spare, 0.01 * (high - low)))
             policy = parts.graph()
             lower = evaluate(model, policy).value
             upper = max(high, lower)
