@@ -279,8 +279,8 @@ class _Planner:
         search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         most = PATIENCE * max(1.0, minutes)
-        step = 0.1 * (self.upper - self.lower)
-        smallest = step / 4
+        step = max(0.1 * (self.upper - self.lower), 16 * search.slack)
+        smallest = step / 4  # still above the slack, so that each level cuts the bound
         last, growth = 1.0, 4.0
         while True:
             self.check()
@@ -313,13 +313,13 @@ class _Planner:
             finished = search.advance(quantum)
             self.nodes += search.nodes - before
             self.spend((search.nodes - before) * node_work)
+            if finished:
+                self.cut_upper(max(search.threshold, self.lower) + search.slack)
             if search.policy is not None:
                 table, search.policy = search.policy, None
                 self.raise_lower(self.climber.value(table), table)
                 self.climb(table)
-            if finished:
-                self.cut_upper(max(search.threshold, self.lower) + search.slack)
-            elif search.nodes - begun > most:
+            if not finished and search.nodes - begun > most:
                 return None
             if self.progress is not None:
                 self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)

@@ -1,0 +1,309 @@
+"""The Markov planner against enumeration, against a mixed-integer programme, and by its parts."""
+
+import brute
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import models, random_model, seeds
+
+from latentmdp import LatentMDP, evaluate, make, plan
+from latentmdp.evaluation import context_optimal
+from latentmdp.planning.markov import Climber, plan_markov
+from latentmdp.planning.markov_exact import BranchAndBound, grid_bound, grid_points, vertices
+from latentmdp.planning.markov_view import markov_view
+
+
+def tolerance(model):
+    return 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
+
+
+def is_tiny(model, most=1000):
+    d = brute.Dense(model)
+    return d.A ** len(brute.reachable(d)) <= most
+
+
+def check_against_enumeration(seed):
+    """One random tiny model: closed exactly, and stopped after a random amount of work."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, M=3, S=3, A=3, H=3)
+    if not is_tiny(model):
+        return False
+    best = brute.best_markov_value(model)
+    near = tolerance(model)
+    for gap, work in ((None, None), (0.0, int(rng.integers(1, 5000))), (0.05, None)):
+        found = plan_markov(model, gap=gap, work_limit=work, seed=seed % 7)
+        assert found.lower - near <= best <= found.upper + near, (seed, gap, work)
+        assert evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-12)
+        lowers, uppers = [h[2] for h in found.history], [h[3] for h in found.history]
+        assert all(a <= b + near for a, b in zip(lowers, lowers[1:], strict=False))
+        assert all(a >= b - near for a, b in zip(uppers, uppers[1:], strict=False))
+        assert all(u >= best - near for u in uppers)
+        if gap is None:
+            assert found.status == "optimal"
+            assert found.lower == pytest.approx(best, abs=near)
+        if found.status == "gap":
+            assert found.upper - found.lower <= gap * abs(found.upper) + 1e-12
+    return True
+
+
+def test_optimum_of_random_tiny_models_lies_between_the_bounds():
+    assert sum(check_against_enumeration(seed) for seed in range(1000)) > 700
+
+
+@pytest.mark.slow
+def test_optimum_of_ten_thousand_random_tiny_models_lies_between_the_bounds():
+    checked, seed = 0, 10_000
+    while checked < 10_000:
+        checked += check_against_enumeration(seed)
+        seed += 1
+
+
+# ---------------------------------------------------------------------- degenerate cases by name
+
+
+def small(M=2, S=3, A=2, H=3, seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    parts = {
+        "P": rng.dirichlet(np.ones(S), (M, S, A)),
+        "R": rng.random((M, S, A)),
+        "w": rng.dirichlet(np.ones(M)),
+        "nu": rng.dirichlet(np.ones(S), M),
+    }
+    parts.update({name: change(parts[name]) for name, change in changes.items()})
+    return LatentMDP.from_arrays(*parts.values(), H, max_return=None, observe_rewards=False)
+
+
+def deterministic(P):
+    return np.eye(P.shape[-1])[P.argmax(axis=-1)]
+
+
+def common_zeros(P):
+    P = P.copy()
+    P[..., -1] = 0.0
+    return P / P.sum(axis=-1, keepdims=True)
+
+
+DEGENERATE = {
+    "one context": small(M=1),
+    "one state": small(S=1, H=5),
+    "one action": small(A=1),
+    "horizon 1": small(H=1),
+    "identical contexts": small(P=lambda P: P[:1].repeat(2, 0), R=lambda R: R[:1].repeat(2, 0)),
+    "deterministic": small(P=deterministic),
+    "rewards all zero": small(R=lambda R: 0 * R),
+    "w near 0": small(w=lambda w: np.array([1e-300, 1.0])),
+    "w is 0": small(w=lambda w: np.array([0.0, 1.0])),
+    "zero-probability rows in common": small(P=common_zeros),
+    "costs": small(R=lambda R: -R),
+    "huge rewards": small(R=lambda R: 1e12 * R),
+    "tiny rewards": small(R=lambda R: 1e-12 * R),
+    "one place": small(M=3, S=1, A=1, H=1),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_models_close_exactly(name):
+    model = DEGENERATE[name]
+    best = brute.best_markov_value(model)
+    found = plan_markov(model)
+    assert found.status == "optimal"
+    assert found.lower == pytest.approx(best, rel=1e-9)
+    assert found.upper == pytest.approx(best, rel=1e-9)
+
+
+def test_no_history_helps_one_context():
+    model = make("deterministic:seed=3")
+    assert model.M == 1
+    known, _ = context_optimal(model)
+    assert plan_markov(model).lower == pytest.approx((model.nu * known[0]).sum())
+
+
+# ---------------------------------------------------------------------- independent oracles
+
+
+def milp_optimum(model):
+    """Steimle's problem as a mixed-integer programme over occupations, by HiGHS.
+
+    `y[m,t,s,a]` is the probability of being in `s` at `t` and playing `a` in context `m`; it is 0
+    unless the binary `x[t,s,a]` is 1.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    M, S, A, H = model.M, model.S, model.A, model.H
+    P, R = model.P, model.row_reward.reshape(M, S, A)
+    x = np.arange(H * S * A).reshape(H, S, A)
+    y = x.size + np.arange(M * H * S * A).reshape(M, H, S, A)
+    n = x.size + y.size
+    rows, low, high = [], [], []
+
+    def constrain(indices, values, lower, upper):
+        row = np.zeros(n)
+        row[indices] = values
+        rows.append(row)
+        low.append(lower)
+        high.append(upper)
+
+    for t in range(H):
+        for s in range(S):
+            constrain(x[t, s], 1.0, 1.0, 1.0)
+            for m in range(M):
+                for a in range(A):
+                    constrain([y[m, t, s, a], x[t, s, a]], [1.0, -1.0], -np.inf, 0.0)
+                if t == 0:
+                    constrain(y[m, 0, s], 1.0, model.nu[m, s], model.nu[m, s])
+                else:
+                    into = P[m, :, :, s].ravel()
+                    before = y[m, t - 1].ravel()
+                    constrain([*y[m, t, s], *before], [*np.ones(A), *-into], 0.0, 0.0)
+    cost = np.zeros(n)
+    for t in range(H):
+        cost[y[:, t]] = -model.w[:, None, None] * model.discount**t * R
+    integer = np.zeros(n)
+    integer[x] = 1
+    solved = milp(
+        cost,
+        integrality=integer,
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(np.array(rows), low, high),
+        options={"mip_rel_gap": 1e-9},
+    )
+    return -solved.fun
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_closes_what_a_mixed_integer_programme_closes(seed):
+    rng = np.random.default_rng(seed)
+    model = small(M=3, S=3, A=2, H=4, seed=int(rng.integers(1000)))
+    found = plan(model, "markov", gap=None)
+    assert found.status == "optimal"
+    assert found.lower == pytest.approx(milp_optimum(model), abs=1e-6)
+
+
+@pytest.mark.parametrize("spec", ["troubleshoot", "hard", "riverswim", "maze:size=3,goals=2"])
+def test_closes_small_domains_exactly(spec):
+    found = plan(make(spec), "markov", gap=None, time_limit=30)
+    assert found.status == "optimal"
+
+
+# ---------------------------------------------------------------------- the parts
+
+
+@settings(max_examples=50)
+@given(models(M=3, S=4, A=3, H=4), seeds)
+def test_a_sweep_never_lowers_the_value(model, seed):
+    view = markov_view(model)
+    climber = Climber(view)
+    table = np.random.default_rng(seed).integers(0, model.A, (model.H, model.S))
+    d = brute.Dense(model)
+    before = brute.markov_value(d, table.tolist())
+    assert climber.value(table) == pytest.approx(before, abs=1e-12)
+    for _ in range(4):
+        value, sweeps = climber.climb(table, view.start, 1)
+        assert sweeps == 1
+        assert value == pytest.approx(brute.markov_value(d, table.tolist()), abs=1e-12)
+        assert value >= before - tolerance(model)
+        before = value
+
+
+@settings(max_examples=50)
+@given(models(M=4, S=3, A=2, H=3))
+def test_the_grid_bounds_every_policy_with_memory(model):
+    view = markov_view(model)
+    known, _ = context_optimal(model)
+    informed = float((view.start * known[0]).sum())
+    hidden = brute.best_history_value(model.replace(observe_rewards=False))
+    near = tolerance(model)
+    for K, N in ((1, 1), (2, 3), (3, 2), (4, 5)):
+        bound = grid_bound(view, known, K, N)
+        assert hidden - near <= bound.root <= informed + near
+        assert sorted(bound.order) == list(np.flatnonzero(model.w > 0))
+        assert np.diff(bound.group_ptr).max() <= K
+
+
+@pytest.mark.parametrize(("K", "N"), [(1, 1), (2, 7), (3, 4), (5, 3), (6, 2)])
+def test_beliefs_are_mixtures_of_their_cell(K, N):
+    from latentmdp.kernels.markov_grid import locate
+
+    points, choose = grid_points(K, N)
+    assert len(points) == vertices(K, N)
+    assert np.allclose(points.sum(axis=1), 1.0)
+    assert len(np.unique(points, axis=0)) == len(points)
+    rng = np.random.default_rng(K * N)
+    vertex, whole, order = np.empty((3, K), dtype=np.int64)
+    weight, x = np.empty(K), np.empty(K)
+    beliefs = [*rng.dirichlet(np.full(K, 0.4), 200), *points, *np.eye(K)]
+    for b in beliefs:
+        scaled = np.concatenate([[9.0], 0.3 * b])  # an offset, and not normalised
+        n, mass = locate(scaled, 1, K, K, N, choose, vertex, weight, x, whole, order)
+        assert mass == pytest.approx(0.3)
+        assert (weight[:n] >= 0).all()
+        assert np.allclose(weight[:n] @ points[vertex[:n]], b, atol=1e-12)
+        assert (points[vertex[:n]][:, b == 0] == 0).all()
+
+
+@settings(max_examples=60)
+@given(models(M=3, S=3, A=2, H=3), seeds)
+def test_branch_and_bound_proves_no_more_than_is_true(model, seed):
+    if not is_tiny(model):
+        return
+    rng = np.random.default_rng(seed)
+    best = brute.best_markov_value(model)
+    view = markov_view(model)
+    known, _ = context_optimal(model)
+    bound = grid_bound(view, known, int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+    near = tolerance(model)
+    search = BranchAndBound(view, bound, slack=1e-12)
+    threshold = best + float(rng.normal()) * 0.1
+    search.restart(threshold)
+    while not search.advance(int(rng.integers(1, 4))):  # pauses anywhere
+        pass
+    if threshold > best + near:
+        assert search.policy is None
+        assert search.threshold == threshold
+    elif threshold < best - near:
+        assert search.threshold == pytest.approx(best, abs=near)
+        d = brute.Dense(model)
+        assert brute.markov_value(d, search.policy.tolist()) == pytest.approx(best, abs=near)
+
+
+def test_interchangeable_actions_are_tried_once():
+    model = small(A=3, P=lambda P: P[:, :, [0, 1, 0]], R=lambda R: R[:, :, [0, 1, 0]])
+    view = markov_view(model)
+    assert view.choice.tolist() == [0, 1] * model.S
+
+
+def test_equal_work_gives_equal_plans():
+    model = make("garnet:seed=1")
+    a, b = (plan_markov(model, work_limit=3_000_000, seed=5) for _ in range(2))
+    assert (a.lower, a.upper, a.work, a.nodes, a.status) == (
+        b.lower, b.upper, b.work, b.nodes, b.status,
+    )  # fmt: skip
+    assert a.policy == b.policy
+
+
+def test_stalls_on_a_hard_model_long_before_the_time_limit():
+    found = plan(make("garnet"), "markov", gap=1e-6, work_limit=10**8, time_limit=600)
+    assert found.status in ("stalled", "time")
+    assert found.lower < found.upper
+
+
+def test_little_memory_is_a_status():
+    model = make("garnet")
+    found = plan_markov(model, memory_limit=1000)
+    assert found.status == "memory"
+    assert found.lower <= found.upper
+
+
+def test_riverswim_of_su_and_petrik(data):
+    """Reference values of the published problem; see the README beside it."""
+    from latentmdp import load
+
+    train = load(data / "riverswim" / "train.npz", observe_rewards=False)
+    test = load(data / "riverswim" / "test.npz", observe_rewards=False)
+    found = plan(train, "markov", gap=0.01)
+    assert found.status == "gap"
+    assert found.lower >= 201.4190
+    assert evaluate(test, found.policy).value == pytest.approx(204.7445, abs=1e-4)
+    longer = plan(train.replace(horizon=150), "markov", method="ascent")
+    assert longer.lower >= 203.9266  # what ascent alone finds; kicks find more
+    assert evaluate(test.replace(horizon=150), longer.policy).value >= 207.2855
