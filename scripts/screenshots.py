@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-STEPS = 4
+STEPS = 7
 
 
 def main(report: Path, folder: Path) -> None:

@@ -2,11 +2,25 @@
 
 const MANY = 8; // with more groups than this, the rest start switched off
 
-function groupSeries(groups, part, extra) {
-  return groups.map((g, i) => ({
+function groupSeries(groups, part) {
+  const lines = groups.map((g, i) => ({
     name: g.label, tone: colour(i), dash: dash(i), x: g.curves.episode, y: g.curves[part].middle,
-    low: g.curves[part].low, high: g.curves[part].high, off: i >= MANY, ...extra,
+    low: g.curves[part].low, high: g.curves[part].high, off: i >= MANY,
   }));
+  if (lines.length <= MANY) {
+    lines.forEach((line, i) => { // one that lies on others is dashed, so that they show in its gaps
+      const beneath = lines.slice(0, i).filter((other) => covers(line, other)).length;
+      line.dash = ["", "9 9", "6 10", "3 12"][Math.min(beneath, 3)];
+    });
+  }
+  return lines;
+}
+
+// Whether two curves are nearly the same along a third of their points.
+function covers(a, b) {
+  if (a.y.length !== b.y.length) return false;
+  const same = a.y.filter((y, i) => Math.abs(y - b.y[i]) <= 0.01 * Math.abs(y)).length;
+  return same > a.y.length / 3;
 }
 
 function switches(host, label, choices, act) {
