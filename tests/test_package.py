@@ -20,7 +20,8 @@ def run(*command, **options):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    run(*build, "--outdir", str(folder), str(ROOT))
     (path,) = folder.glob("*.whl")
     return path
 
@@ -49,7 +50,8 @@ def test_wheel_installs_into_an_empty_environment_and_works(wheel, tmp_path):
     assert str(tmp_path / "env") in out
     command = str(tmp_path / "env" / "bin" / "latentmdp")
     assert "maze" in run(command, "domains", cwd=tmp_path)
-    run(python, "-c", "import gymnasium as gym, latentmdp; gym.make('latentmdp/Maze-v0').reset(seed=0)")
+    made = "gym.make('latentmdp/Maze-v0').reset(seed=0)"
+    run(python, "-c", f"import gymnasium as gym, latentmdp; {made}")
 
 
 def test_no_hosts_or_machine_paths_in_the_constraints():

@@ -28,8 +28,8 @@ _HOME = {
     "load_policy": "formats",
     "save_policy": "formats",
     "make": "domains",
-    "Plan": "planning",
-    "plan": "planning",
+    "Plan": "planning.plan",
+    "plan": "planning.plan",
     "optimistic_plan": "optimism",
     "Learner": "learning.learner",
     "Run": "learning.run",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.run import Run, load_run
     from latentmdp.model import LatentMDP, Layout
     from latentmdp.optimism import optimistic_plan
-    from latentmdp.planning import Plan, plan
+    from latentmdp.planning.plan import Plan, plan
     from latentmdp.policy import Cursor, PolicyGraph
     from latentmdp.report import write_report
     from latentmdp.theory.audit import audit
