@@ -126,7 +126,7 @@ REFUSALS = {
     "horizon 0": (dict(horizon=0), "horizon must be a whole number of at least 1; it is 0"),
     "horizon huge": (dict(horizon=10**12), "horizon must be at most 1000000"),
     "max_return NaN": (dict(max_return=np.nan), "max_return must be finite and at least 0"),
-    "totals overflow": (dict(R=R1 * 1e308, horizon=9, max_return=None), "must stay below the largest"),
+    "totals overflow": (dict(R=R1 * 1e308, horizon=9, max_return=None), "must stay below"),
     "horizon 2.5": (dict(horizon=2.5), "horizon must be a whole number"),
     "horizon text": (dict(horizon="3"), "horizon must be a whole number"),
     "discount 0": (dict(discount=0.0), "discount must be above 0 and at most 1; it is 0"),
