@@ -56,11 +56,27 @@ def test_updates_respect_the_papers_bound() -> None:
         assert 1 <= run.updates <= bound
 
 
-@pytest.mark.parametrize("simulator", ["counts", "episodes"])
-def test_resumed_anywhere_to_the_same_bits(simulator: str, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "policy_class", "simulator"),
+    [
+        ("random", "markov", "counts"),
+        ("random", "markov", "episodes"),
+        ("mvp", "markov", "counts"),
+        ("bernstein", "markov", "counts"),
+        ("psrl", "markov", "counts"),
+        ("mvp", "history", "counts"),
+        ("bernstein", "history", "episodes"),
+    ],
+)
+def test_resumed_anywhere_to_the_same_bits(
+    algorithm: str, policy_class: str, simulator: str, tmp_path
+) -> None:
     model = lm.make(MAZE)
-    whole = learn(model, "random", 2000, seed=4, simulator=simulator, optimal=(1.0, 1.0))
-    session = Session(model, Spec("random", 2000, seed=4, simulator=simulator))
+    spec = Spec(algorithm, 1000, policy_class, seed=4, simulator=simulator)
+    whole = learn(
+        model, algorithm, 1000, policy_class, seed=4, simulator=simulator, optimal=(1.0, 1.0)
+    )
+    session = Session(model, spec)
     phases = 0
     while session.done < session.target:
         session.next_phase()
@@ -71,6 +87,39 @@ def test_resumed_anywhere_to_the_same_bits(simulator: str, tmp_path) -> None:
             assert not before.complete
             session = before.session()
     assert same(whole, Run(model, session.state(), (1.0, 1.0), 0.0))
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_constant_regret_in_a_deterministic_mdp(algorithm: str) -> None:
+    """Var* = 0: what is lost is lost in the first part of the run."""
+    run = learn(lm.make("deterministic"), algorithm, 10**10)
+    early, late = run.regret_at([10**8, 10**10])
+    assert late == early
+    assert run.final_value == pytest.approx(run.optimal[0], abs=1e-12)
+    assert run.regret < 1e-3 * 10**10
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_optimism_and_learning_on_a_maze(algorithm: str) -> None:
+    run = learn(lm.make(MAZE), algorithm, 10**8, seed=1)
+    optimum = run.optimal[0]
+    assert (run.table["optimistic_value"] >= optimum - 1e-9).all()
+    assert (run.table["planner_gap"] >= -1e-12).all()
+    assert run.final_value > 0.999 * optimum
+    assert run.regret < 0.05 * optimum * 10**8
+
+
+def test_a_forgotten_corner_is_found() -> None:
+    """The best policy's states are unreached at first, and worth much only if acted in well."""
+    run = learn(lm.make("riverswim:states=5,horizon=20"), "bernstein", 10**7)
+    assert run.final_value > 0.99 * run.optimal[0]
+
+
+def test_history_policies_beat_markov_ones() -> None:
+    model = lm.make("hard:contexts=2,states=11")
+    markov, history = (learn(model, "mvp", 10**8, c) for c in ("markov", "history"))
+    assert history.final_value > markov.optimal[1] + 0.01
+    assert history.final_value > 0.999 * history.optimal[0]
 
 
 def test_saved_and_loaded(tmp_path) -> None:

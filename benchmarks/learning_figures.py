@@ -1,0 +1,103 @@
+"""The figures of docs/learning.md: regret where the theorem has something to say.
+
+Run: python benchmarks/learning_figures.py [FOLDER]   (default docs/images; a few minutes)
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import latentmdp as lm
+from latentmdp import plot
+from latentmdp.theory.bounds import lower_bound
+
+PAPER = ("mvp", "bernstein")
+SEEDS = range(3)
+
+
+def runs(
+    model: lm.LatentMDP, algorithms: tuple[str, ...], episodes: int, **how: object
+) -> dict[str, list[lm.Run]]:
+    """Three seeds of each algorithm, against one plan of the optimum."""
+    policy_class = str(how.get("policy_class", "markov"))
+    optimal = lm.plan(model, policy_class, gap=1e-4, time_limit=20.0)
+    return {
+        name: [
+            lm.learn(model, name, episodes, seed=seed, optimal=optimal, **how)  # type: ignore[arg-type]
+            for seed in SEEDS
+        ]
+        for name in algorithms
+    }
+
+
+def constant(path: Path) -> None:
+    """One deterministic MDP: Var* = 0, and regret stops growing."""
+    found = runs(lm.make("deterministic"), (*PAPER, "random"), 10**10)
+    plot.save(plot.regret(found), path)
+
+
+def flattening(path: Path) -> None:
+    """The lower bound's instance with a fixed advantage: regret bends and flattens."""
+    found = runs(lm.make("hard:contexts=2,states=11,eps=0.1"), (*PAPER, "random"), 10**10)
+    plot.save(plot.regret(found), path)
+
+
+def against_the_lower_bound(path: Path) -> None:
+    """The same with the advantage tied to K, in the history class, beside `random`."""
+    ax, grid = plot.axes(), [10**k for k in range(4, 10)]
+    for name in (*PAPER, "random"):
+        loss = []
+        for episodes in grid:
+            model = lm.make(f"hard:contexts=2,states=11,variance=0.25,episodes={episodes}")
+            optimal = lm.plan(model, "history", gap=1e-6, time_limit=20.0)
+            found = [
+                lm.learn(model, name, episodes, "history", seed=seed, optimal=optimal).regret
+                for seed in SEEDS
+            ]
+            loss.append(np.median(found))
+        ax.plot(grid, loss, marker="o", ms=3, label=name)
+    bound = [lower_bound(2, 11, 2, episodes).value for episodes in grid]
+    ax.plot(grid, bound, "--", color="grey", label="lower bound")
+    ax.set(xscale="log", yscale="log", xlabel="episodes K, advantage tied to K", ylabel="regret(K)")
+    ax.legend()
+    plot.save(ax, path)
+
+
+def horizon(path: Path) -> None:
+    """Longer episodes with totals of at most 1: the predecessor pays at every step."""
+    ax, grid = plot.axes(), [5, 10, 20, 40, 80]
+    names = (*PAPER, "lucrl", "lucrl-uncapped")
+    loss: dict[str, list[float]] = {name: [] for name in names}
+    for H in grid:
+        model = lm.make(f"garnet:states=5,actions=2,contexts=2,branching=2,horizon={H}")
+        for name, found in runs(model, names, 10**8).items():
+            loss[name].append(float(np.median([run.regret for run in found])))
+    for name, values in loss.items():
+        ax.plot(grid, values, marker="o", ms=3, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="horizon H", ylabel="regret after 10^8 episodes")
+    ax.legend()
+    plot.save(ax, path)
+
+
+def ties(path: Path) -> None:
+    """Which of several optimistic policies is played, while nearly all are."""
+    model = lm.make("maze:size=4,goals=3,horizon=12")
+    found = {
+        f"ties: {rule}": runs(model, ("mvp",), 10**8, ties=rule)["mvp"]
+        for rule in ("secondary", "ladder", "incumbent")
+    }
+    plot.save(plot.regret(found), path)
+
+
+def main() -> None:
+    """Draw all, or those named after the folder."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
+    for draw in (constant, flattening, against_the_lower_bound, horizon, ties):
+        if len(sys.argv) < 3 or draw.__name__ in sys.argv[2:]:
+            draw(folder / f"learning_{draw.__name__}.png")
+            print(f"learning_{draw.__name__}.png", flush=True)
+
+
+if __name__ == "__main__":
+    main()
