@@ -70,9 +70,12 @@ class Known:
 
 def check_learnable(model: LatentMDP) -> None:
     """The paper's conditions: rewards at least 0, totals at most 1, no discount."""
-    cure = "normalized() (or --normalize) gives such a model"
+    cure = "normalized() (or --normalize) gives rewards and totals in [0, 1]"
     if model.discount != 1.0:
-        raise ModelError(f"learning needs discount 1; it is {model.discount}")
+        raise ModelError(
+            f"learning needs discount 1; it is {model.discount}; replace(discount=1.0) (or "
+            f"--discount 1) gives that, and {cure}"
+        )
     if model.reward.size and model.reward.min() < 0:
         raise ModelError(f"learning needs rewards >= 0; one is {model.reward.min():.6g}; {cure}")
     if model.max_return > 1.0 + 1e-9:
