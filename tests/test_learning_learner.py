@@ -269,5 +269,7 @@ def test_models_outside_the_paper_are_refused_with_a_cure(what: str) -> None:
     model = lm.LatentMDP.from_arrays(
         P, R, [1.0], [[1.0]], 3, max_return=None, discount=0.9 if what == "discount" else 1.0
     )
-    with pytest.raises(lm.ModelError, match="discount 1.*normalize" if what == "discount" else "normalize"):
+    with pytest.raises(
+        lm.ModelError, match="discount 1.*normalize" if what == "discount" else "normalize"
+    ):
         Learner(model, "random", episodes=10)
