@@ -1,13 +1,13 @@
 """Baselines against plain Python, and the published reference values."""
 
-import brute
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import models
 
+import brute
 from latentmdp import LatentMDP, evaluate, load, make
 from latentmdp.planning import baselines
+from strategies import models
 
 
 def backward(d, weigh):

@@ -1,16 +1,18 @@
 """The Markov planner against enumeration, against a mixed-integer programme, and by its parts."""
 
-import brute
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import models, random_model, seeds
 
+import brute
 from latentmdp import LatentMDP, evaluate, make, plan
 from latentmdp.evaluation import context_optimal
 from latentmdp.planning.markov import Climber, plan_markov
 from latentmdp.planning.markov_exact import BranchAndBound, grid_bound, grid_points, vertices
 from latentmdp.planning.markov_view import markov_view
+from strategies import models, random_model, seeds
 
 
 def tolerance(model):
@@ -35,8 +37,8 @@ def check_against_enumeration(seed):
         assert found.lower - near <= best <= found.upper + near, (seed, gap, work)
         assert evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-12)
         lowers, uppers = [h[2] for h in found.history], [h[3] for h in found.history]
-        assert all(a <= b + near for a, b in zip(lowers, lowers[1:], strict=False))
-        assert all(a >= b - near for a, b in zip(uppers, uppers[1:], strict=False))
+        assert all(a <= b + near for a, b in pairwise(lowers))
+        assert all(a >= b - near for a, b in pairwise(uppers))
         assert all(u >= best - near for u in uppers)
         if gap is None:
             assert found.status == "optimal"

@@ -35,7 +35,7 @@ METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
 ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
 RATE = 3e7  # row backups per second, a cautious guess
 QUANTUM = 10_000  # search nodes between looks at the clock
-PATIENCE = 1_000_000  # nodes a level of the search may take, per minute of the time limit
+PATIENCE = 500_000  # nodes a level of the search may take, per minute of the time limit
 LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer grids
 KICKS = 20  # kicks without gain before giving up
 
@@ -119,6 +119,8 @@ class _Planner:
         self.table = baselines.table(method if method in baselines.TABLES else "wsu", self.model)
         self.raise_lower(self.climber.value(self.table), self.table)
         self.spend(self.view.backups)
+        if warm is not None:
+            self.raise_lower(self.climber.value(warm), warm)
         try:
             if method in baselines.TABLES:
                 self.method = method
@@ -269,8 +271,8 @@ class _Planner:
     def branch(self, bound: GridBound) -> None:
         """Prove ever smaller upper bounds, level by level, down to the goal.
 
-        Each level costs several times the last, so that the last decides. Stalls where the next is
-        expected to take more than a level may.
+        Each level costs several times the last, so that the last decides. Stalls where a small
+        step takes more nodes than a level may.
         """
         if self.lacks(0, search_bytes(self.view)):
             return
@@ -279,24 +281,22 @@ class _Planner:
         search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         most = PATIENCE * max(1.0, minutes)
-        step = max(0.1 * (self.upper - self.lower), 16 * search.slack)
-        smallest = step / 4  # still above the slack, so that each level cuts the bound
-        last, growth = 1.0, 4.0
-        while True:
+        open_gap = self.upper - self.lower
+        step, finest_step = 0.02 * open_gap, max(0.001 * open_gap, 4 * search.slack)
+        last = 0.0
+        while step >= finest_step:
             self.check()
-            if last * growth > most:
-                step /= 2
-                growth = math.sqrt(growth)
-                if step < smallest:
-                    return
-                continue
             floor = max(self.lower, self.goal() - 2 * search.slack)
-            nodes = self.prove(search, max(floor, self.upper - step), most)
+            # A level that takes far longer than the last is too ambitious: try a smaller step.
+            limit = min(most, max(20_000.0, 20 * last))
+            nodes = self.prove(search, max(floor, self.upper - step), limit)
             if nodes is None:
-                return
-            if nodes > 100:
-                growth = max(2.0, nodes / last)
-            last = max(1.0, nodes)
+                if limit == most:
+                    return
+                step /= 4
+            else:
+                last = nodes
+                step *= 2 if nodes < 1_000 else 0.5 if nodes > most / 8 else 1
 
     def prove(self, search: BranchAndBound, threshold: float, most: float) -> float | None:
         """Search for policies above `threshold`; the nodes it took, None if it gave up."""

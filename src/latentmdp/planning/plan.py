@@ -70,8 +70,8 @@ def plan(
     exactly. `method`: `auto`, or one of the class's own (docs/planning_markov.md). `time_limit` in
     seconds, `work_limit` in the planner's units (repeats exactly), `memory_limit` in bytes
     (default: a quarter of the machine's). `warm`: a plan, policy or Markov table that the
-    result must not fall behind. `progress(seconds, work, lower, upper)` is called now and then.
-    Ctrl-C returns the best so far.
+    result must not fall behind (for `markov`, one without memory). `progress(seconds, work,
+    lower, upper)` is called now and then. Ctrl-C returns the best so far.
 
     >>> from latentmdp import make
     >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
