@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import brute
 import latentmdp as lm
@@ -11,6 +12,7 @@ from latentmdp.theory import variance
 from latentmdp.theory.collected import with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance import max_variance
+from latentmdp.theory.variance_known import known_context_bound
 from strategies import random_model
 
 
@@ -100,6 +102,31 @@ def test_bracket_is_sound_when_the_exact_methods_are_switched_off(policy_class):
     lowest, highest = np.array(gaps).T
     assert np.median(lowest) > 0.999  # ascent finds most of them
     assert np.median(highest) < 1.5
+
+
+def test_known_context_bound_is_sound_at_any_resolution():
+    """Above `min_c max E[(X - c)^2]` with the context known, and close to it on a fine grid."""
+    for seed in range(40):
+        model = random_model(np.random.default_rng(seed), M=2, S=3, A=2, H=3)
+        low, high = variance.value_range(model)
+        start = model.w[:, None] * model.nu
+        values = float((start * low[0]).sum()), float((start * high[0]).sum())
+        exact = max_variance(model, "history").lower
+        augmented = with_collected(model, 10_000)
+
+        def known(c, augmented=augmented):
+            model = augmented.model(c)
+            best, _ = lm.context_optimal(model)
+            return float((model.w[:, None] * model.nu * best[0]).sum()) + c * c
+
+        least = known(values[0])
+        if values[1] - values[0] > 1e-9:
+            least = minimize_scalar(known, bounds=values, method="bounded").fun
+        for points in (5, 400):
+            bound = known_context_bound(model, values, points)
+            assert bound >= exact - 1e-12
+            assert bound >= least - 1e-6
+        assert bound <= least + 0.02 * (1 + model.max_return - model.min_return)
 
 
 def test_upper_bound_is_the_best_mixture():

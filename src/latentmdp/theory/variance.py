@@ -17,6 +17,7 @@ from latentmdp.policy import PolicyGraph
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
+from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
 
 SCRATCH = 4_000_000  # numbers that an ascent may hold
@@ -126,7 +127,7 @@ def _upper(
     low, high = value_range(model)
     start = model.w[:, None] * model.nu
     values = float((start * low[0]).sum()), float((start * high[0]).sum())
-    bound = _spread(model, values)
+    bound = min(_spread(model, values), known_context_bound(model, values))
     augmented = None
     for grid in (None, 1 / 512, 1 / 128, 1 / 32):
         width = None if grid is None else grid * max(model.max_return - model.min_return, 1e-300)
