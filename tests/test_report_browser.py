@@ -322,13 +322,42 @@ def test_model_saved_from_the_page_is_the_model(browser, report, maze, tmp_path)
     assert lm.load(tmp_path / "model.json") == maze
 
 
-@pytest.mark.parametrize(
-    "spec", ["troubleshoot:horizon=5", "garnet:states=50,horizon=6", "riverswim", "hard"]
-)
-def test_models_of_all_kinds_can_be_explored(browser, spec, tmp_path):
-    model = lm.make(spec).normalized()
+def rewards_tell(observe_rewards):
+    """Contexts with one law of motion: only a reward, where it is seen, tells them apart."""
+    P = np.full((3, 3, 2, 3), 1 / 3)
+    R = np.zeros((3, 3, 2))
+    R[1, 1], R[2, 1], R[2, 2] = 0.1, 0.1, 0.05
+    nu = np.full((3, 3), 1 / 3)
+    return lm.LatentMDP.from_arrays(
+        P, R, [0.5, 0.3, 0.2], nu, 6, observe_rewards=observe_rewards
+    )  # fmt: skip
+
+
+KINDS = {
+    "diagram": lambda: lm.make("troubleshoot:horizon=5"),
+    "large": lambda: lm.make("garnet:states=50,horizon=6"),
+    "line": lambda: lm.make("riverswim"),
+    "tree": lambda: lm.make("hard"),
+    "rewards seen": lambda: rewards_tell(True),
+    "rewards hidden": lambda: rewards_tell(False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_of_all_kinds_can_be_explored(browser, kind, tmp_path):
+    model = KINDS[kind]().normalized()
     run = learn(model, "greedy", episodes=200, optimal=(0.1, 1.0))
     with Watched(browser, write_report(run, tmp_path / "r.html", phases=3)) as page:
+        context = model.M - 1
+        page.locator("#explore-context").select_option(str(context))
+        first, steps = page_episode(model, run.policy, context, 1)
+        found = transcript(page)
+        for shown, expected in zip(found, steps, strict=True):
+            assert shown[:4] == (expected.state, expected.action, expected.next, expected.symbol)
+            assert np.allclose(shown[4], expected.belief, atol=1e-12)
+        moved = not np.allclose(found[-1][4], lm.initial_belief(model, first))
+        if kind.startswith("rewards"):
+            assert moved == (kind == "rewards seen")
         for _ in range(model.H):
             page.locator("#explore-forward").click()
             assert page.locator(".picture svg").is_visible()
