@@ -8,6 +8,7 @@ of a step are numbered in the order of arrival.
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.optimistic_backup import arena_at
 
 
 @kernel
@@ -114,8 +115,9 @@ def build(
 
 
 @kernel
-def weigh_by_belief(x, belief):
+def weigh_by_belief(here, belief):
     """Reach weights `g` of memory nodes: their beliefs. Default nodes get none."""
+    x = arena_at(here)
     for i in range(x.D * x.M):
         x.F[x.g + i] = 0.0
     for n in range(x.D, x.N):
@@ -124,13 +126,14 @@ def weigh_by_belief(x, belief):
 
 
 @kernel
-def extract(x, policy, belief, obs_start, obs_next, obs_symbol, number, out_step, out_state,
+def extract(here, policy, obs_start, obs_next, obs_symbol, number, out_step, out_state,
             out_action, out_indptr, out_symbol, out_next, out_node):  # fmt: skip
     """The part of a policy that it can reach itself, as arrays of a policy graph.
 
     Default nodes are always part of it. `number (N,)` gets the new number of every node, -1 if it
     is not part. Returns `(nodes, edges)`.
     """
+    x = arena_at(here)
     I, G, S, A, D = x.I, x.G, x.S, x.A, x.D  # noqa: E741
     for n in range(x.N):
         number[n] = -1

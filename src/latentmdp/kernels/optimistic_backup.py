@@ -19,11 +19,11 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from latentmdp.kernels._cache import _cache_folder, kernel
+from latentmdp.kernels._cache import _cache_folder, helper
 from latentmdp.kernels.optimistic_arena import HEADER, Arena
 
 
-@kernel
+@helper
 def sort_layer(x, which, t, m):
     """Put the default nodes' values at step `t` in descending order (set `which`, context `m`).
 
@@ -54,7 +54,7 @@ def sort_layer(x, which, t, m):
     F[total + S] = running
 
 
-@kernel
+@helper
 def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """`min(cap, r + p.v + max(c1 sqrt(Var(p, v)), c2) + c3)` for a block. Eqs. (3), (4).
 
@@ -101,7 +101,7 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
             F[at] = min(base + mean + bonus, cap)
 
 
-@kernel
+@helper
 def bonus_push(x, n0, n1, policy, which, through_cap):
     """Add `g[n]` times the derivative of the bonus backup at `n` to the weights of its children.
 
@@ -155,7 +155,7 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
                     F[g + child * M + m] += weight * P[4 * k] * tilt
 
 
-@kernel
+@helper
 def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing, through_cap):
     """`min(cap, r + max over q of q.v)` for a block, or its derivative pushed along `g`. Eq. (2).
 
@@ -340,8 +340,8 @@ def _call_push(typing_context, address, here, n0, n1, policy, which, through_cap
     return types.void(*[types.int64] * 6, types.float64), codegen
 
 
-@kernel
-def _arena_at(here):
+@helper
+def arena_at(here):
     """The arena whose header lies at this address."""
     h = carray(_pointer(here), HEADER, np.int64)
     T = carray(_pointer(h[45]), h[46], np.int64)
@@ -358,20 +358,20 @@ def _arena_at(here):
 
 
 def _bonus_values(here, n0, n1, mask, policy, action, m0, m1, which, out):
-    bonus_block(_arena_at(here), n0, n1, mask, policy, action, m0, m1, which, out)
+    bonus_block(arena_at(here), n0, n1, mask, policy, action, m0, m1, which, out)
 
 
 def _bonus_push(here, n0, n1, policy, which, through_cap):
-    bonus_push(_arena_at(here), n0, n1, policy, which, through_cap)
+    bonus_push(arena_at(here), n0, n1, policy, which, through_cap)
 
 
 def _interval_values(here, n0, n1, mask, policy, action, m0, m1, which, out):
-    x = _arena_at(here)
+    x = arena_at(here)
     interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, False, 0.0)
 
 
 def _interval_push(here, n0, n1, policy, which, through_cap):
-    x = _arena_at(here)
+    x = arena_at(here)
     interval_block(x, n0, n1, x.every, policy, -1, 0, x.M, which, 0, True, through_cap)
 
 
@@ -385,20 +385,21 @@ def cached_cfunc(signature, function):
         numba.config.CACHE_DIR = before
 
 
-_KEPT: list[object] = []  # compiled functions must outlive their addresses
-
-
 @cache
-def addresses(interval):
-    """Where the compiled values and push of a kind of model lie; compiled at first use."""
-    if numba.config.DISABLE_JIT:
-        return 0, 0
+def compiled(interval):
+    """The values and the push of a kind of model, compiled at first use; kept for ever."""
     integers = types.int64
     pair = (_interval_values, _interval_push) if interval else (_bonus_values, _bonus_push)
     kinds = types.void(*[integers] * 10), types.void(*[integers] * 5, types.float64)
-    found = [cached_cfunc(kind, function) for kind, function in zip(kinds, pair, strict=True)]
-    _KEPT.extend(found)
-    return found[0].address, found[1].address
+    return [cached_cfunc(kind, function) for kind, function in zip(kinds, pair, strict=True)]
+
+
+def addresses(interval):
+    """Where they lie; nowhere in plain Python."""
+    if numba.config.DISABLE_JIT:
+        return 0, 0
+    values, push = compiled(interval)
+    return values.address, push.address
 
 
 def _plain_backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
@@ -415,13 +416,13 @@ def _plain_push(x, n0, n1, policy, which, through_cap):
         bonus_push(x, n0, n1, policy, which, through_cap)
 
 
-@kernel
+@helper
 def backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """Optimistic values of a block of nodes of one step; arguments as in `bonus_block`."""
     _call_values(x.values_at, x.here, n0, n1, mask, policy, action, m0, m1, which, out)
 
 
-@kernel
+@helper
 def push(x, n0, n1, policy, which, through_cap):
     """Push the weights `g` of a block of nodes of one step to their children."""
     _call_push(x.push_at, x.here, n0, n1, policy, which, through_cap)

@@ -7,14 +7,16 @@ here is merely faster. Tests hold the two to the same numbers.
 import math
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.optimistic_backup import arena_at
 from latentmdp.kernels.optimistic_sweep import context_known, root_bound
 
 MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = 1, 2, 3, 4
 
 
 @kernel
-def refresh_rows(x, rows, code, count_slot, N, N_next, row_reward, iota, scale):
+def refresh_rows(here, rows, code, count_slot, N, N_next, row_reward, iota, scale):
     """Refresh these rows, then the bound for their contexts, which is returned."""
+    x = arena_at(here)
     P, T, S = x.P, x.T, x.S
     for m in range(x.M):
         x.F[x.top + m] = 0.0

@@ -10,13 +10,13 @@ objective; with the cap it may, so whatever a sweep proposes is kept only if exa
 agrees.
 """
 
-from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_backup import backup, push
+from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels.optimistic_backup import arena_at, backup, push
 
 TOLERANCE = 1e-12
 
 
-@kernel
+@helper
 def objective(x, which):
     """Eq. (5): the mixture over contexts and first states."""
     total = 0.0
@@ -28,7 +28,7 @@ def objective(x, which):
     return total
 
 
-@kernel
+@helper
 def evaluate_policy(x, policy, which):
     """Exact optimistic values of a policy, to set `which`; returns the objective. `O(N M b)`."""
     out = x.alpha + which * x.N * x.M
@@ -41,7 +41,7 @@ def evaluate_policy(x, policy, which):
     return objective(x, which)
 
 
-@kernel
+@helper
 def context_known(x, m):
     """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`."""
     S, A, M, F = x.S, x.A, x.M, x.F
@@ -56,7 +56,7 @@ def context_known(x, m):
                 F[at] = value if a == 0 else max(F[at], value)
 
 
-@kernel
+@helper
 def root_bound(x):
     """Certified bound on the objective: from the second step on, the context is known."""
     total = 0.0
@@ -71,15 +71,7 @@ def root_bound(x):
     return total
 
 
-@kernel
-def bound_contexts(x, contexts):
-    """`root_bound` after new dynamic programming in these contexts."""
-    for m in contexts:
-        context_known(x, m)
-    return root_bound(x)
-
-
-@kernel
+@helper
 def mark_live(x, policy):
     """Mark the nodes on which the objective can depend: reachable by rows that are not saturated.
 
@@ -113,7 +105,7 @@ def mark_live(x, policy):
                             I[x.live + child] = 1
 
 
-@kernel
+@helper
 def reach(x, policy, which, root, tilted, through_cap):
     """`g`: the derivative of the objective in every node's values, pushed forward step by step.
 
@@ -132,9 +124,17 @@ def reach(x, policy, which, root, tilted, through_cap):
             n1 = (t + 1) * S if part == 0 else x.G[x.span + t + 1]
             if n1 > n0:
                 push(x, n0, n1, policy, which, through_cap)
+    for n in range(x.N):  # unreached: the objective does not depend on it; act as from the prior
+        total = 0.0
+        for m in range(M):
+            total += F[x.g + n * M + m]
+        if total == 0.0:
+            for m in range(M):
+                for s in range(S):
+                    F[x.g + n * M + m] += x.P[x.root + m * S + s]
 
 
-@kernel
+@helper
 def sweep(x, policy, which):
     """Best action at every weighted node, backwards, with already updated later values.
 
@@ -182,7 +182,7 @@ def sweep(x, policy, which):
     return switches
 
 
-@kernel
+@helper
 def try_switch(x, policy, node, value):
     """Objective if `node` had the values in `F[top:top+M]`; all above is re-evaluated exactly.
 
@@ -223,7 +223,7 @@ def try_switch(x, policy, node, value):
     return value
 
 
-@kernel
+@helper
 def checked_pass(x, policy, value, every):
     """Try single switches, last nodes first; keep one only if the objective rises. Returns it.
 
@@ -254,73 +254,43 @@ def checked_pass(x, policy, value, every):
     return value
 
 
-@kernel
-def polish(x, policy, value, passes, every, sweeps, gain):
-    """Sweeps while they help, then checked passes until none does. Returns the objective.
-
-    Value set 0 holds the policy's values, before and after. At most `sweeps` sweeps and `passes`
-    checked passes; to help is to gain more than `gain`.
-    """
-    I = x.I  # noqa: E741
-    while True:
-        sweeps -= 1
-        reach(x, policy, 0, x.root, False, 0.0)
-        for n in range(x.N):
-            I[x.proposal + n] = I[policy + n]
-        switches = sweep(x, x.proposal, 1)
-        new = value
-        if switches > 0 and objective(x, 1) > value + TOLERANCE:
-            for n in range(x.N):
-                I[policy + n] = I[x.proposal + n]
-            new = evaluate_policy(x, policy, 0)
-        elif passes > 0 and (switches > 0 or every):
-            passes -= 1
-            mark_live(x, policy)
-            new = checked_pass(x, policy, value, every)
-        if new <= value + gain or sweeps <= 0:
-            return new
-        value = new
+# ---------------------------------------------------- entries from Python: an arena's address
 
 
 @kernel
-def search(x, upper, passes, every, sweeps, gain, tilt, look, jolt):
-    """Improve the arena's policy until nothing helps or `upper` is reached. Returns the objective.
+def bound(here, contexts):
+    """`root_bound` after new dynamic programming in these contexts."""
+    x = arena_at(here)
+    for m in contexts:
+        context_known(x, m)
+    return root_bound(x)
 
-    Kicks: `tilt (n, M)` multiplies the weights of the contexts and `look (n,)` is the factor on
-    reach through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be
-    disturbed and -1 elsewhere. Each is polished under the true weights and kept if better. The rest
-    as in `polish`.
+
+@kernel
+def evaluate(here, policy):
+    """Exact optimistic value of a policy; its values are in set 0."""
+    return evaluate_policy(arena_at(here), policy, 0)
+
+
+@kernel
+def propose(here, policy, target, which, tilted, through_cap):
+    """Reach weights of a policy with values in set 0, then a sweep from it to `target`.
+
+    The target's values go to set `which`. Weights of first states are `tilted` or the model's own;
+    with `through_cap < 0` the weights `g` are taken as they are. Returns the target's objective, or
+    -1 if it is the same policy.
     """
-    F, I = x.F, x.I  # noqa: E741
-    value = evaluate_policy(x, x.policy, 0)
-    if value < upper - TOLERANCE:
-        value = polish(x, x.policy, value, passes, every, sweeps, gain)
-    kicked = False
-    for kick in range(len(look) + len(jolt)):
-        if value >= upper - TOLERANCE:
-            break
-        kicked = True
-        for n in range(x.N):
-            I[x.kicked + n] = I[x.policy + n]
-        if kick < len(look):
-            for m in range(x.M):
-                for s in range(x.S):
-                    at = m * x.S + s
-                    F[x.tilted + at] = x.P[x.root + at] * tilt[kick, m]
-            for _ in range(2):
-                evaluate_policy(x, x.kicked, 0)
-                reach(x, x.kicked, 0, x.tilted, True, look[kick])
-                sweep(x, x.kicked, 0)
-        else:
-            for n in range(x.N):
-                if jolt[kick - len(look), n] >= 0:
-                    I[x.kicked + n] = jolt[kick - len(look), n]
-        new = evaluate_policy(x, x.kicked, 0)
-        new = polish(x, x.kicked, new, passes, every, sweeps, gain)
-        if new > value + TOLERANCE:
-            value = new
-            for n in range(x.N):
-                I[x.policy + n] = I[x.kicked + n]
-    if kicked:
-        value = evaluate_policy(x, x.policy, 0)
-    return value
+    x = arena_at(here)
+    if through_cap >= 0.0:
+        reach(x, policy, 0, x.tilted if tilted else x.root, tilted, through_cap)
+    for n in range(x.N):
+        x.I[target + n] = x.I[policy + n]
+    return objective(x, which) if sweep(x, target, which) > 0 else -1.0
+
+
+@kernel
+def checked(here, policy, value, every):
+    """A checked pass over the live nodes of a policy with values in set 0. Returns its value."""
+    x = arena_at(here)
+    mark_live(x, policy)
+    return checked_pass(x, policy, value, every)

@@ -57,16 +57,14 @@ class MemorySearch(MarkovSearch):
     def believe(self) -> float:
         """Best actions by belief, last step first; kept if better. Returns the value."""
         from latentmdp.kernels.memory import weigh_by_belief
-        from latentmdp.kernels.optimistic_sweep import evaluate_policy, sweep
 
-        x = self.arena
-        value = float(evaluate_policy(x, x.policy, 0))
+        x, run = self.arena, self._kernels
+        value = run.evaluate(x.here, x.policy)
         if value >= self.upper - EQUAL:
             return value
-        x.I[x.kicked : x.kicked + x.N] = self.policy
-        weigh_by_belief(x, self.memory.belief)
-        sweep(x, x.kicked, 0)
-        new = float(evaluate_policy(x, x.kicked, 0))
+        weigh_by_belief(x.here, self.memory.belief)
+        run.propose(x.here, x.policy, x.kicked, 0, False, -1.0)
+        new = run.evaluate(x.here, x.kicked)
         if new > value:
             self.policy[:] = x.I[x.kicked : x.kicked + x.N]
         return max(new, value)
@@ -89,7 +87,7 @@ class MemorySearch(MarkovSearch):
         indptr = np.empty(n + 1, integer)
         symbol, nxt, node = (np.empty(e, integer) for _ in range(3))
         n, e = extract(
-            x, x.kicked, self.memory.belief, seen.start, seen.next, seen.symbol, number, step,
+            x.here, x.kicked, seen.start, seen.next, seen.symbol, number, step,
             state, action, indptr, symbol, nxt, node,
         )  # fmt: skip
         default = number[: known.H * known.S].reshape(known.H, known.S)

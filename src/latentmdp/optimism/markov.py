@@ -94,6 +94,7 @@ class MarkovSearch:
 
     def settle(self, model: OptimisticModel, table: Ints, nodes: int, edges: int) -> None:
         """Move a model into a new arena with room for memory; the bound is recomputed."""
+        from latentmdp.kernels import optimistic_sweep
         from latentmdp.kernels.optimistic_arena import make_arena
 
         known = self.known
@@ -106,6 +107,7 @@ class MarkovSearch:
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
+        self._kernels = optimistic_sweep
         self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
@@ -121,7 +123,7 @@ class MarkovSearch:
             from latentmdp.kernels.optimistic_refresh import refresh_rows
 
             self.upper = refresh_rows(  # the bound too
-                self.arena, changed, self.rule.code, self.model.count_slot, counts.N,
+                self.arena.here, changed, self.rule.code, self.model.count_slot, counts.N,
                 counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
             )  # fmt: skip
             return
@@ -132,28 +134,74 @@ class MarkovSearch:
 
     def bound(self, contexts: "range | set[int]") -> float:
         """Certified bound on the class's optimum; only these contexts are recomputed."""
-        from latentmdp.kernels.optimistic_sweep import bound_contexts
+        from latentmdp.kernels.optimistic_sweep import bound
 
-        which = np.array(sorted(contexts), dtype=np.int64)
-        self.upper = float(bound_contexts(self.arena, which))
+        self.upper = bound(self.arena.here, np.array(sorted(contexts), dtype=np.int64))
         return self.upper
 
     def evaluate(self, policy: Ints) -> float:
         """Exact optimistic value of a table, or of actions of all nodes."""
-        from latentmdp.kernels.optimistic_sweep import evaluate_policy
-
         x = self.arena
         x.I[x.kicked : x.kicked + policy.size] = policy.ravel()
-        return float(evaluate_policy(x, x.kicked, 0))
+        return self._kernels.evaluate(x.here, x.kicked)
 
-    def search(
-        self, effort: Effort, kicks: tuple[Floats, Floats, Ints], enough: float = np.inf
-    ) -> float:
-        """Improve the current table until nothing helps or `enough`; returns its value."""
-        from latentmdp.kernels.optimistic_sweep import search
+    def search(self, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
+        """Improve the current policy until nothing helps or the bound is reached; its value.
 
-        goal = min(self.upper, enough)
-        return float(search(self.arena, goal, *effort[:4], *kicks))
+        Kicks: `tilt (n, M)` multiplies the weights of the contexts and `look (n,)` is the factor on
+        reach through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be
+        disturbed and -1 elsewhere. Each is polished under the true weights and kept if better.
+        """
+        x, run = self.arena, self._kernels
+        top = self.upper - 1e-12
+        value = self._polish(x.policy, run.evaluate(x.here, x.policy), effort)
+        kicked = x.I[x.kicked : x.kicked + x.N]
+        for tilt, look in zip(kicks[0], kicks[1], strict=True):
+            if value >= top:
+                return value
+            kicked[:] = self.policy
+            x.F[x.tilted : x.tilted + x.M * x.S] = (self.known.root * tilt[:, None]).ravel()
+            for _ in range(2):
+                run.evaluate(x.here, x.kicked)
+                run.propose(x.here, x.kicked, x.kicked, 0, True, look)
+            value = self._keep(value, effort)
+        for jolt in kicks[2]:
+            if value >= top:
+                return value
+            kicked[:] = np.where(jolt >= 0, jolt, self.policy)
+            value = self._keep(value, effort)
+        return value
+
+    def _keep(self, value: float, effort: Effort) -> float:
+        """Polish the kicked policy; it becomes the current one if it is better."""
+        x = self.arena
+        new = self._polish(x.kicked, self._kernels.evaluate(x.here, x.kicked), effort)
+        if new <= value + 1e-12:
+            return value
+        self.policy[:] = x.I[x.kicked : x.kicked + x.N]
+        return new
+
+    def _polish(self, policy: int, value: float, effort: Effort) -> float:
+        """Sweeps while they help, then checked passes until none does. Returns the value.
+
+        `policy` is its place in the arena, value set 0 holds its values, before and after.
+        """
+        x, run = self.arena, self._kernels
+        sweeps, passes = effort.sweeps, effort.passes
+        while sweeps > 0 and value < self.upper - 1e-12:
+            sweeps -= 1
+            proposed = run.propose(x.here, policy, x.proposal, 1, False, 0.0)
+            new = value
+            if proposed > value + 1e-12:
+                x.I[policy : policy + x.N] = x.I[x.proposal : x.proposal + x.N]
+                new = run.evaluate(x.here, policy)
+            elif passes > 0 and (proposed >= 0.0 or effort.every):
+                passes -= 1
+                new = run.checked(x.here, policy, value, effort.every)
+            if new <= value + effort.gain:
+                return new
+            value = new
+        return value
 
     def improve(self, effort: Effort, kicks: Kicks) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
