@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
 """Work limit of planning the optimum to compare with: fixed, so that runs repeat."""
 OPTIMAL_MEMORY = 2**30
-OPTIMAL_GAP = 1e-4
 
 
 def learn(
@@ -91,7 +90,7 @@ def find_optimal(
         optimal = plan(
             model,
             policy_class=spec.policy_class,
-            gap=OPTIMAL_GAP,
+            gap=None,
             time_limit=None,
             work_limit=OPTIMAL_WORK[spec.policy_class],
             memory_limit=OPTIMAL_MEMORY,
