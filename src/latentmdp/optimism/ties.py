@@ -78,14 +78,16 @@ class Planner:
         self._update(counts, np.arange(counts.rows) if changed is None else changed)
         first, top = self.searches[0], self.searches[0].upper - EQUAL
         visits = int(counts.n.sum())
-        value = first.evaluate(self.policy) if len(self.policy) == first.arena.N else -1.0
-        if value >= top and visits < FRESH * self.seen and self.rung == 0:
-            return self._answer(self.policy, value)
+        if visits < FRESH * self.seen and self.rung == 0:
+            value = self._in_force()
+            if value >= top:
+                return self._answer(self.policy, value)
         self.seen = visits
         tied, reached = self._tied(top)
         if reached >= top:
             return self._answer(tied, reached)
         # the certified bound is out of their reach: search, from the best of all
+        value = self._in_force()
         if max(reached, value) >= 0.0:
             first.policy[:] = tied if reached > value + EQUAL else self.policy
         best = first.improve(self.effort, self.kicks)
@@ -93,6 +95,11 @@ class Planner:
             return self._answer(tied, reached)
         self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
         return self._answer(first.policy, best)
+
+    def _in_force(self) -> float:
+        """Optimistic value of the policy in force, -1 if there is none for these nodes."""
+        first = self.searches[0]
+        return first.evaluate(self.policy) if len(self.policy) == first.arena.N else -1.0
 
     def _tied(self, top: float) -> tuple[Ints, float]:
         """What the tie rule proposes, and its optimistic value."""
@@ -104,16 +111,14 @@ class Planner:
         """The policy best for one standard error; among its ties, for the estimate itself."""
         first, second, third = self.searches
         self._catch_up(1)
-        value = second.improve(self.effort, self.kicks)
-        reached = first.evaluate(second.policy)
-        if reached >= top and value >= second.upper - EQUAL:
+        if second.improve(self.effort, self.kicks) >= second.upper - EQUAL:
             self._catch_up(2)
             third.improve(self.effort, self.kicks)
             if second.evaluate(third.policy) >= second.upper - EQUAL:
                 exploiting = first.evaluate(third.policy)
                 if exploiting >= top:
                     return third.policy, exploiting
-        return second.policy, reached
+        return second.policy, first.evaluate(second.policy)
 
     def _by_ladder(self, top: float) -> tuple[Ints, float]:
         """The first policy of a model with a smaller bonus that is still an argmax."""
