@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long install check format bench clean-cache
+.PHONY: demo test test-long test-browser install check format bench docs clean-cache
 
 demo: .venv/.runtime
 	$(BIN)/latentmdp demo
@@ -12,6 +12,9 @@ test: .venv/.dev
 
 test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
 	$(BIN)/python -m pytest -m slow
+
+test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
+	$(BIN)/python -m pytest -m browser
 
 install: .venv/.dev
 
@@ -27,6 +30,9 @@ format: .venv/.dev
 bench: .venv/.dev
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+docs: .venv/.docs  ## the site, into site/
+	$(BIN)/mkdocs build --strict
+
 clean-cache:  ## compiled kernels
 	rm -rf "$${LATENTMDP_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/latentmdp}"
 
@@ -40,3 +46,7 @@ clean-cache:  ## compiled kernels
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch .venv/.runtime $@
+
+.venv/.docs: .venv/.dev
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	touch $@
