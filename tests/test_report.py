@@ -329,6 +329,16 @@ def test_kept_phases_and_a_rerun_give_the_same(maze):
     assert last["value"] == plain.final_value
 
 
+def test_a_policy_chosen_after_the_last_episode_is_told_apart(maze):
+    run = learn(maze, "greedy", episodes=1, optimal=(0.5, 1.0))  # the first episode always triggers
+    played, ahead = run_phases(run, 5)
+    assert (played["episode"], played["length"]) == (1, 1)
+    assert (ahead["number"], ahead["episode"], ahead["length"]) == (1, 2, 0)
+    assert ahead["value"] == run.final_value
+    assert run_phases(run, 1) == [ahead]
+    assert decoded(ahead["policy"]["table"]).tolist() == run.policy.table.reshape(-1).tolist()
+
+
 def test_phases_left_in_a_runs_folder_are_used_and_only_for_that_run(maze, tmp_path, monkeypatch):
     run = learn(maze, "mvp", episodes=500, optimal=(0.5, 1.0))
     other = learn(maze, "mvp", episodes=500, optimal=(0.5, 1.0), seed=1)

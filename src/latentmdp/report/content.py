@@ -14,7 +14,7 @@ from latentmdp.report.groups import (
     group_runs,
 )
 from latentmdp.report.limits import lower_limit, update_limit, upper_limit
-from latentmdp.report.phases import plan_phase, run_phases
+from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
 from latentmdp.report.world import world
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _sources(
             {
                 "name": group.label + seed,
                 "model": group.model,
-                "total": len(run.state["table"]["episode"]),
+                "total": len(run.state["table"]["episode"]) + policy_ahead_exists(run),
                 "best": best[i],
                 "phases": thinned,
             }

@@ -56,12 +56,16 @@ def run_phases(run: "Run", count: int, folder: Path | None = None) -> list[dict[
     table = run.state["table"]
     if len(table["episode"]) == 0:
         return []
-    wanted = choose_phases(table["episode"], table["value"], max(count, 1))
-    if len(wanted) == 1 and run.phases is None:
-        return [_last(run, len(table["episode"]))]
+    ahead = [policy_ahead(run)] if policy_ahead_exists(run) else []
+    played = max(count - len(ahead), 0)
+    if played == 0 and ahead:
+        return ahead
+    if count <= 1 and run.phases is None:
+        return [_in_force(run, len(table["episode"]) - 1)]
     stored = load_phases(run, folder) if run.phases is None and folder is not None else None
     if stored is not None:
-        return _some(stored, count)
+        return [*_some(stored, max(played, 1)), *ahead]
+    wanted = choose_phases(table["episode"], table["value"], max(played, 1))
     found: dict[int, dict[str, Any]] = {}
     number = 0
 
@@ -76,7 +80,18 @@ def run_phases(run: "Run", count: int, folder: Path | None = None) -> list[dict[
             keep(phase)
     else:
         run.replay(keep)
-    return [found[i] for i in sorted(found)]
+    return [*(found[i] for i in sorted(found)), *ahead]
+
+
+def policy_ahead_exists(run: "Run") -> bool:
+    """Whether the last episode brought an update: then the policy in force was never played."""
+    return run.updates == len(run.state["table"]["episode"])
+
+
+def policy_ahead(run: "Run") -> dict[str, Any]:
+    """The policy that the next episode would be played with, as a phase of length 0."""
+    ahead = _in_force(run, len(run.state["table"]["episode"]))
+    return ahead | {"episode": run.episodes + 1, "length": 0}
 
 
 class Collector:
@@ -117,7 +132,7 @@ def save_phases(
     from latentmdp.formats.strict_json import write_json
 
     if phases is None:
-        data = run_phases(run, count)
+        data = [phase for phase in run_phases(run, count + 1) if phase["length"] > 0]
     else:
         first = run.state["table"]["episode"]
         numbers = np.searchsorted(first, [phase.episode for phase in phases]).tolist()
@@ -171,13 +186,13 @@ def phase_data(run: "Run", phase: "Phase", number: int) -> dict[str, Any]:
     return data
 
 
-def _last(run: "Run", phases: int) -> dict[str, Any]:
+def _in_force(run: "Run", number: int) -> dict[str, Any]:
     """The policy in force at the end: no need to play the run again."""
     learner = run.session().learner
     table = run.state["table"]
     policy = slim(run.model, learner.policy)
     data: dict[str, Any] = {
-        "number": phases - 1,
+        "number": number,
         "episode": int(table["episode"][-1]),
         "length": int(table["length"][-1]),
         "value": run.final_value,

@@ -145,7 +145,8 @@ class Explorer {
     const { source, phase } = this;
     const parts = [];
     this.phaseLabel.textContent = source.phases.length > 1 ? `policy ${whole(phase.number + 1)} of ${whole(source.total)}` : "policy";
-    if (phase.episode !== undefined) parts.push(phase.length === 1 ? `in force for episode ${whole(phase.episode)} alone` : `in force for episodes ${whole(phase.episode)} to ${whole(phase.episode + phase.length - 1)}`);
+    if (phase.length === 0) parts.push(`chosen after the last episode, for episode ${whole(phase.episode)}`);
+    else if (phase.episode !== undefined) parts.push(phase.length === 1 ? `in force for episode ${whole(phase.episode)} alone` : `in force for episodes ${whole(phase.episode)} to ${whole(phase.episode + phase.length - 1)}`);
     parts.push(`worth ${fixed(phase.value, 4)} per episode`);
     if (source.best !== null) parts[parts.length - 1] += ` (best known ${fixed(source.best, 4)})`;
     if (phase.optimistic !== undefined) parts.push(`hoped for ${fixed(phase.optimistic, 4)}`);
