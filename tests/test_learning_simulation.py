@@ -342,6 +342,21 @@ def test_simulate_episodes_gives_valid_trajectories() -> None:
     assert abs(mean - value) < 5 * 0.5 / np.sqrt(2000)
 
 
+def test_many_first_states_and_large_graphs() -> None:
+    """Start states are found by bisection, and buffers grow; rewards may be negative here."""
+    S = 700
+    P = np.eye(S)[None, :, None, ::-1]
+    nu = np.arange(1.0, S + 1)[None] / (S * (S + 1) / 2)
+    R = np.full((1, S, 1), -0.25)
+    model = lm.LatentMDP.from_arrays(P, R, [1.0], nu, 4, max_return=None)
+    policy = lm.PolicyGraph.from_table(np.zeros((4, S), dtype=int))
+    sample = simulate_episodes(model, policy, 40_000, seed=1)
+    seen = np.bincount(sample.states[:, 0], minlength=S)
+    assert stats.chisquare(seen, nu[0] * 40_000).pvalue > FALSE_ALARM
+    assert (sample.states[:, 1] == S - 1 - sample.states[:, 0]).all()
+    assert simulate_counts(model, policy, 10**6).n.sum() == 4 * 10**6
+
+
 def test_unknown_simulator() -> None:
     with pytest.raises(lm.ModelError, match="simulator must be one of counts, episodes"):
         Simulator(tiny_model(), np.random.default_rng(0), "steps")

@@ -13,7 +13,7 @@ import numpy as np
 from latentmdp.kernels._cache import helper, kernel
 
 END = -1
-FULL = -1  # returned by `build_chain` when a buffer is too small
+FULL = -1  # cells of a chain that a buffer is too small for
 
 
 class Model(NamedTuple):
@@ -86,7 +86,7 @@ def successor(graph, node, symbol, nxt):
 
 @kernel
 def build_chain(model, graph, cell_of, chain, node, reach):
-    """Fill `chain`; return the policy's exact value, or FULL if a buffer is too small.
+    """Fill `chain`, or say FULL in its `size`; return the policy's exact value.
 
     Also `node, reach (C,)`: each cell's node and probability.
     `cell_of (N * M,)` is scratch, all END, and left so. The value is the sum of expected visits
@@ -153,7 +153,8 @@ def build_chain(model, graph, cell_of, chain, node, reach):
     for d in range(cells):
         cell_of[node[d] * M + row[d] // (S * A)] = END
     if not fits:
-        return float(FULL)
+        chain.size[0] = FULL
+        return value
     chain.first[cells] = edges
     chain.layer[H] = cells
     chain.size[0], chain.size[1], chain.size[2] = cells, edges, rows

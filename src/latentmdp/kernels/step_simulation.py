@@ -15,6 +15,12 @@ def draw(bitgen, cumulative, begin, end):
         return begin
     u = uniform(bitgen)
     i = begin
+    while end - i > 16:  # many: bisect first
+        middle = (i + end) // 2
+        if u >= cumulative[middle - 1]:
+            i = middle
+        else:
+            end = middle
     while i < end - 1 and u >= cumulative[i]:
         i += 1
     return i

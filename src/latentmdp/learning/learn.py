@@ -76,6 +76,10 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
             f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"
         )
     check_learnable(model)
+    if choice.episodes * model.H >= 2**62:
+        raise ModelError(
+            f"episodes times horizon must stay below 2^62; it is {choice.episodes * model.H}"
+        )
     return Spec(**asdict(choice), seed=int(spec.seed), simulator=spec.simulator)
 
 

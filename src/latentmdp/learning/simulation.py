@@ -87,7 +87,7 @@ class Simulator:
             value = kernels.build_chain(
                 self._model, graph, self._cell_of, self._chain, self._node, self._reach
             )
-            if value != kernels.FULL:
+            if self._chain.size[0] != kernels.FULL:
                 break
             self._allocate(2 * len(self._chain.row), 2 * len(self._chain.succ))
         self.begin_phase()
