@@ -215,7 +215,7 @@ def expand_belief(graph, joint, known, alpha, i, now, drift):
 
 @helper
 def best_action(graph, n, side, tau):
-    """The best action at node `n` under lower (0) or upper (1) bounds, `tau` steps to go."""
+    """`(action, value)`, best at node `n` under lower (0) or upper (1) bounds, `tau` to go."""
     A = graph.gain.shape[1]
     row = graph.node[n, ROW]
     best, top = -1, 0.0
@@ -225,19 +225,33 @@ def best_action(graph, n, side, tau):
             x += graph.prob[e] * graph.bound[graph.child[e], tau - 1, side]
         if best < 0 or x > top:
             best, top = a, x
-    return best
+    return best, top
+
+
+@helper
+def tighten(bound, node, n, tau, low, high, now, notice):
+    """Keep the better of old and new bounds; notes a change."""
+    if low > bound[n, tau, 0]:
+        if low > bound[n, tau, 0] + notice:
+            node[n, CHANGED] = now
+        bound[n, tau, 0] = low
+    if high < bound[n, tau, 1]:
+        if high < bound[n, tau, 1] - notice:
+            node[n, CHANGED] = now
+        bound[n, tau, 1] = high
 
 
 @helper
 def sweep(graph, nodes, now, stamp, drift, notice):
     """Tighten both bounds of the inner `nodes`, steps to go ascending; notes what changed.
 
-    Once no bound, inside or at an exit, changes by more than `drift` per step, none will later on
-    (a backup does not magnify changes), and the rest is filled in with that much to spare.
+    Where upper bounds change by at most `drift` from one step to the next, inside and at exits, and
+    exceed their backups by no less than minus that, a further step adds at most twice that much (a
+    backup does not magnify differences): the rest is filled in so.
     """
     H = graph.bound.shape[1] - 1
     A = graph.gain.shape[1]
-    bound, ptr = graph.bound, graph.ptr
+    bound, ptr, gain, child, prob = graph.bound, graph.ptr, graph.gain, graph.child, graph.prob
     edges, exits_flat = 0, 0
     for n in nodes:
         graph.node[n, MEMBER] = stamp
@@ -256,20 +270,14 @@ def sweep(graph, nodes, now, stamp, drift, notice):
             row = graph.node[n, ROW]
             low = high = -np.inf
             for a in range(A):
-                x = y = graph.gain[row, a]
+                x = y = gain[row, a]
                 for e in range(ptr[row * A + a], ptr[row * A + a + 1]):
-                    p, k = graph.prob[e], graph.child[e]
+                    p, k = prob[e], child[e]
                     x += p * bound[k, tau - 1, 0]
                     y += p * bound[k, tau - 1, 1]
                 low, high = max(low, x), max(high, y)
-            if low > bound[n, tau, 0]:
-                if low > bound[n, tau, 0] + notice:
-                    graph.node[n, CHANGED] = now
-                bound[n, tau, 0] = low
-            if high < bound[n, tau, 1]:
-                if high < bound[n, tau, 1] - notice:
-                    graph.node[n, CHANGED] = now
-                bound[n, tau, 1] = high
+            tighten(bound, graph.node, n, tau, low, high, now, notice)
+            worst = max(worst, high - bound[n, tau, 1])
             worst = max(worst, abs(bound[n, tau, 0] - bound[n, tau - 1, 0]))
             worst = max(worst, abs(bound[n, tau, 1] - bound[n, tau - 1, 1]))
         if tau > exits_flat and worst <= drift:
@@ -278,16 +286,9 @@ def sweep(graph, nodes, now, stamp, drift, notice):
     for n in nodes:
         low, high = bound[n, tau, 0], bound[n, tau, 1]
         for later in range(tau + 1, H + 1):
-            low -= drift
-            high += drift
-            if low > bound[n, later, 0]:
-                if low > bound[n, later, 0] + notice:
-                    graph.node[n, CHANGED] = now
-                bound[n, later, 0] = low
-            if high < bound[n, later, 1]:
-                if high < bound[n, later, 1] - notice:
-                    graph.node[n, CHANGED] = now
-                bound[n, later, 1] = high
+            low -= 2.0 * drift
+            high += 2.0 * drift
+            tighten(bound, graph.node, n, later, low, high, now, notice)
         find_flat(graph, n, drift)
 
 
@@ -378,7 +379,7 @@ def follow(graph, side, start_node, start_prob, cut):
                     graph.node[n, PEAK] = tau
             elif r >= cut and gap > 0.0:
                 graph.layer[graph.node[n, BELIEF], PASSED] = 1
-                a = best_action(graph, n, side, tau)
+                a = best_action(graph, n, side, tau)[0]
                 row = graph.node[n, ROW]
                 for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
                     k = graph.child[e]
@@ -488,11 +489,13 @@ def reached_policy(graph, alpha, side, start_node, start_prob, cut, at, step, no
                 k = corner_policy(graph.belief, alpha, i, s, t)
                 lost += r * (graph.bound[n, tau, 0] - corner_value(graph.belief, alpha, i, s, t, k))
                 continue
+            a, x = best_action(graph, n, side, tau)
+            if graph.bound[n, tau, 0] > x + 1e-14 * abs(x):
+                continue  # it is the corner policy that is worth this much
             at[t, n] = count
             if count < step.size:
                 step[count], node[count] = t, n
             count += 1
-            a = best_action(graph, n, side, tau)
             row = graph.node[n, ROW]
             for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
                 k = graph.child[e]
@@ -517,7 +520,7 @@ def write_policy(
     used = 0
     for j in range(step.size):
         t, n = step[j], node[j]
-        a = best_action(graph, n, side, H - t)
+        a = best_action(graph, n, side, H - t)[0]
         action[j], degree[j] = a, 0
         if t + 1 == H:
             continue

@@ -162,7 +162,7 @@ def upper_value(joint, grid, t, v, sa):
 
 @helper
 def lower_value(joint, grid, t, v, sa):
-    """Lower bound on the value of `(s, a)` at vertex `v`, by the best policies at the successors."""
+    """Lower bound on the value of `(s, a)` at vertex `v`, by policies at the successors."""
     x = 0.0
     for m in range(joint.like.shape[1]):
         x += grid.belief[v, m] * joint.reward[sa, m]

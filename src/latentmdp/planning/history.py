@@ -27,6 +27,7 @@ Progress = Callable[[float, int, float, float], None]
 METHODS = ("auto", "exact", "layers", "grid")
 QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
+RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
 _READY: set[bool] = set()  # searches whose kernels are compiled in this process
 
@@ -126,7 +127,7 @@ def plan_history(
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
         target = allowed
-        while True:
+        for _ in range(RETRIES):
             status = _run(search, target, budget, memory, report)
             parts = PolicyParts(table, best_context)
             low, high = search.bounds
@@ -139,6 +140,8 @@ def plan_history(
                 break
             # the policy was cut where it is hardly ever needed, a little too much: search on
             target = Allowed(0.5 * target.relative, 0.5 * target.absolute)
+        else:
+            status = "stalled"
         if upper - lower <= 10 * ROUNDING * scale:
             status = "optimal"
         elif status == "closed":
