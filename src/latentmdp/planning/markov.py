@@ -37,6 +37,8 @@ RATE = 3e7  # row backups per second, a cautious guess
 QUANTUM = 10_000  # search nodes between looks at the clock
 PATIENCE = 500_000  # nodes a level of the search may take, per minute of the time limit
 LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer grids
+MEMORY_WORK = 5_000_000  # units of the history planner that its bound may take
+MEMORY_UNIT = 100  # row backups that take as long as one of them
 KICKS = 20  # kicks without gain before giving up
 
 
@@ -133,6 +135,8 @@ class _Planner:
             else:
                 bound = self.refine_grids()
                 self.kick(KICKS, share=0.3)
+                if bound is not None and len(bound.group_ptr) > 2:
+                    self.allow_memory()
                 if bound is not None:
                     self.branch(bound)
                 self.kick(KICKS)
@@ -258,6 +262,35 @@ class _Planner:
                 break
         return best
 
+    def allow_memory(self) -> None:
+        """Bound Markov policies by policies with memory, where contexts are too many for one grid.
+
+        Rewards are hidden: a Markov policy does not look at them, and the bound is the lower.
+        """
+        from latentmdp.planning.history import plan_history
+
+        self.check()
+        limit = MEMORY_WORK
+        if self.budget.work_limit is not None:
+            limit = min(limit, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
+        time_limit = self.budget.time_limit
+
+        def watch(seconds: float, work: int, lower: float, upper: float) -> None:
+            if self.budget.interrupted.is_set():
+                raise KeyboardInterrupt
+
+        found = plan_history(
+            self.model.replace(observe_rewards=False),
+            gap=max(self.gap / 4, 1e-3),
+            time_limit=None if time_limit is None else 0.25 * time_limit,
+            work_limit=limit,
+            memory_limit=self.memory // 2,
+            progress=watch,
+        )
+        self.spend(found.work * MEMORY_UNIT)
+        self.method = "ascent+grid+memory"
+        self.cut_upper(found.upper)
+
     def lacks(self, work: float, size: int) -> bool:
         """Whether a stage of so much work and memory must be left out."""
         if size > self.memory / 2:
@@ -277,26 +310,38 @@ class _Planner:
         if self.lacks(0, search_bytes(self.view)):
             return
         self.shortage = ""
-        self.method = "ascent+grid+branch"
+        self.check()
+        self.method += "+branch"
         search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         most = PATIENCE * max(1.0, minutes)
         open_gap = self.upper - self.lower
         step, finest_step = 0.02 * open_gap, max(0.001 * open_gap, 4 * search.slack)
-        last = 0.0
+        last, before, may_jump = 0.0, 0.0, True
         while step >= finest_step:
             self.check()
             floor = max(self.lower, self.goal() - 2 * search.slack)
             # A level that takes far longer than the last is too ambitious: try a smaller step.
-            limit = min(most, max(20_000.0, 20 * last))
-            nodes = self.prove(search, max(floor, self.upper - step), limit)
-            if nodes is None:
+            limit, threshold = min(most, max(20_000.0, 20 * last)), max(floor, self.upper - step)
+            growth = (
+                (last / before) ** ((self.upper - floor) / step) if before >= 1_000 else math.inf
+            )
+            jump = may_jump and last * growth < most
+            if jump:  # at this rate of growth the last level can be afforded at once
+                limit, threshold = most, floor
+            nodes = self.prove(search, threshold, limit)
+            if jump:
+                may_jump = False
+            elif nodes is None:
                 if limit == most:
                     return
                 step /= 4
             else:
-                last = nodes
-                step *= 2 if nodes < 1_000 else 0.5 if nodes > most / 8 else 1
+                last, before = nodes, last
+                if nodes < 1_000:
+                    step *= 2
+                elif nodes > most / 8:
+                    step /= 2
 
     def prove(self, search: BranchAndBound, threshold: float, most: float) -> float | None:
         """Search for policies above `threshold`; the nodes it took, None if it gave up."""
