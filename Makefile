@@ -31,7 +31,7 @@ bench: .venv/.dev
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 docs: .venv/.docs  ## the site, into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean-cache:  ## compiled kernels
 	rm -rf "$${LATENTMDP_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/latentmdp}"

@@ -43,9 +43,10 @@ _HOME = {
     "LatentMDPVectorEnv": "environments",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", "plot", *_HOME]
 
 if TYPE_CHECKING:
+    from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.domains import make
     from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":  # a module of functions: latentmdp.plot.regret and the like
+        return import_module("latentmdp.plot")
     if name in _HOME:
         value = getattr(import_module(f"latentmdp.{_HOME[name]}"), name)
         globals()[name] = value

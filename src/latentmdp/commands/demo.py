@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ from latentmdp.commands._common import (
     print_text,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
 
 SPEC = "maze:size=5,goals=4,horizon=20,seed=0"
 ALGORITHMS = ("mvp", "bernstein", "lucrl")
@@ -49,8 +46,8 @@ def demo_command(
     say(str(model.describe()))
 
     with _working("planning, with and without memory"):
-        memory = lm.plan(model, gap=1e-4, time_limit=10.0)
-        markov = lm.plan(model, policy_class="markov", gap=1e-4, time_limit=10.0)
+        memory = lm.plan(model, gap=1e-4, time_limit=5.0)
+        markov = lm.plan(model, policy_class="markov", gap=1e-4, time_limit=5.0)
         values, _ = lm.context_optimal(model)
     known = float((model.w[:, None] * model.nu * values[0]).sum())
     save_picture(model, out / "maze.png")
@@ -72,25 +69,23 @@ def demo_command(
 
     optimal = (markov.lower, markov.upper)
     jobs = [(name, episodes, optimal, str(out / name)) for name in ALGORITHMS]
-    what = f"learning for {episodes:.0e} episodes: {', '.join(ALGORITHMS)}"
+    what = f"learning for {episodes:.0e} episodes, auditing: {', '.join(ALGORITHMS)}"
     with _working(what), ProcessPoolExecutor(max_workers=2) as pool:
-        folders = list(pool.map(_learn, jobs))
-    runs = [lm.load_run(folder) for folder, _ in folders]
+        done = list(pool.map(_learn, jobs))
+    runs, report = [lm.load_run(place) for place in (job[3] for job in jobs)], done[0][1]
     if not json:
         rows = [
             (run.spec.algorithm, run.regret, run.updates, run.final_value, f"{seconds:.1f}")
-            for run, (_, seconds) in zip(runs, folders, strict=True)
+            for run, (seconds, _) in zip(runs, done, strict=True)
         ]
         title = f"Learning without memory, {episodes:.0e} episodes at the paper's constants"
         print_table(("algorithm", "regret", "updates", "last policy", "seconds"), rows, title)
 
-    with _working("auditing the proof on the run of mvp"):
-        report = lm.audit(runs[0])
     say(f"\n{report}\n")
     with _working("writing the report"):
-        page = write_report(
-            runs, out / "report.html", plan=[memory, markov], audit=report, title="A maze, learned"
-        )
+        folders = [job[3] for job in jobs]  # with their phases: nothing is played again
+        plans, title = [memory, markov], "A maze, learned"
+        page = write_report(folders, out / "report.html", plan=plans, audit=report, title=title)
     seconds = time.perf_counter() - started
     if json:
         print_json(
@@ -106,15 +101,18 @@ def demo_command(
     say(f"({seconds:.0f} s in all)")
 
 
-def _learn(job: tuple[str, int, Any, str]) -> tuple[str, float]:
-    """Learn and save; the folder and the seconds."""
+def _learn(job: tuple[str, int, tuple[float, float], str]) -> tuple[float, Any]:
+    """Learn, save with phases for the page; the seconds, and for the first one an audit."""
     import latentmdp as lm
+    from latentmdp.report import Collector, save_phases
 
     algorithm, episodes, optimal, folder = job
-    started = time.perf_counter()
-    run: Run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal)
+    started, phases = time.perf_counter(), Collector()
+    run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal, observer=phases)
+    seconds = time.perf_counter() - started
     run.save(folder)
-    return folder, time.perf_counter() - started
+    save_phases(run, folder, phases.phases)
+    return seconds, lm.audit(run) if algorithm == ALGORITHMS[0] else None
 
 
 def _span(low: float, high: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Observer, Phase, Session, Spec
 from latentmdp.learning.solvers import Answer, Choice
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def learn(
     optimal: Any = None,
     audit: bool = False,
     ties: str = "secondary",
+    observer: Observer | None = None,
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
@@ -41,7 +42,8 @@ def learn(
     `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
     (step by step), the same law. `optimal`: a `Plan` or `(lower, upper)` of the class's optimum;
     without one it is planned with a fixed amount of work. `audit` keeps every phase for `audit`.
-    `ties`: which of several optimistic policies is played (docs/learning.md).
+    `ties`: which of several optimistic policies is played (docs/learning.md). `observer` is called
+    with each finished phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
@@ -54,8 +56,15 @@ def learn(
     bracket, policy, seconds = find_optimal(model, spec, optimal)
     session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
     phases: list[Any] = []
+
+    def observe(phase: Phase) -> None:
+        if audit:
+            phases.append(phase.kept())
+        if observer is not None:
+            observer(phase)
+
     while session.done < session.target:
-        session.next_phase((lambda phase: phases.append(phase.kept())) if audit else None)
+        session.next_phase(observe if audit or observer is not None else None)
     run = Run(model, session.state(), bracket, seconds)
     run.phases = phases if audit else None
     return run
