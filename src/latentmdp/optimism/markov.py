@@ -203,13 +203,6 @@ class MarkovSearch:
             value = new
         return value
 
-    def cares(self) -> np.ndarray:
-        """`(N,)`: whether the objective's derivative at a node of the current policy is not 0."""
-        x = self.arena
-        self._kernels.evaluate(x.here, x.policy)
-        self._kernels.propose(x.here, x.policy, x.proposal, 1, False, 0.0)
-        return x.F[x.g : x.g + x.N * x.M].reshape(x.N, x.M).max(axis=1) > 0.0
-
     def improve(self, effort: Effort, kicks: Kicks) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
         nodes = self.arena.N

@@ -5,7 +5,8 @@ argmax: the tie rule is the learner in practice. The rule here chooses *inside* 
 the algorithms are followed to the letter: among the policies whose optimistic value reaches the
 certified bound (or, where that is out of reach, the best value found), it plays one that exploits
 what is known. `secondary`: the policy that is best for one standard error of optimism, and among
-ties of that the one that is best for the plain estimate; if neither is an argmax, the ladder.
+ties of that the one that is best for the plain estimate; if neither is an argmax, the search for
+one starts there.
 `ladder`: the first policy of the same algorithm with a smaller bonus that is still an argmax.
 `incumbent`: the policy in force.
 docs/optimism.md compares them.
@@ -95,17 +96,7 @@ class Planner:
         if reached >= best - EQUAL:
             return self._answer(tied, reached)
         self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
-        return self._answer(*self._merged(tied, reached, best))
-
-    def _merged(self, tied: Ints, reached: float, best: float) -> tuple[Ints, float]:
-        """The policy found, with the tie rule's actions where the objective does not care."""
-        first = self.searches[0]
-        if reached >= 0.0:
-            both = np.where(first.cares(), first.policy, tied)
-            value = first.evaluate(both)
-            if value >= best - EQUAL:
-                return both, value
-        return first.policy, best
+        return self._answer(first.policy, best)
 
     def _in_force(self) -> float:
         """Optimistic value of the policy in force, -1 if there is none for these nodes."""
@@ -129,24 +120,16 @@ class Planner:
                 exploiting = first.evaluate(third.policy)
                 if exploiting >= top:
                     return third.policy, exploiting
-        reached = first.evaluate(second.policy)
-        if reached >= top:
-            return second.policy, reached
-        climbed, value = self._climb(top, 3, 0)
-        return (climbed, value) if value > reached + EQUAL else (second.policy, reached)
+        return second.policy, first.evaluate(second.policy)
 
     def _by_ladder(self, top: float) -> tuple[Ints, float]:
-        """The ladder from one rung below the last accepted one."""
-        return self._climb(top, 1, max(self.rung - 1, 0))
-
-    def _climb(self, top: float, ladder: int, start: int) -> tuple[Ints, float]:
         """The first policy of a model with a smaller bonus that is an argmax; else the best."""
         best, value = self.policy, -1.0
-        for i in range(ladder + start, len(self.searches)):
+        for i in range(max(self.rung, 1), len(self.searches)):  # one below the last accepted
             self._catch_up(i)
             search = self.searches[i]
             search.improve(self.effort, self.kicks)
-            self.rung = i - ladder if self.ties == "ladder" else 0
+            self.rung = i - 1
             reached = self.searches[0].evaluate(search.policy)
             if reached > value + EQUAL:
                 best, value = search.policy, reached
@@ -175,12 +158,11 @@ class Planner:
 
     def _make(self, counts: "Counts") -> None:
         make = [(self.rule, self.setting)]
-        smaller = [replace(self.setting, scale=self.setting.scale * f) for f in LADDER]
         if self.ties == "secondary" and not self.rule.random:  # a sample has no ties
             make += [(SECONDARY, self.setting), (ESTIMATE, self.setting)]
-            make += [(self.rule, setting) for setting in smaller[1:]]
         elif self.ties == "ladder" and not self.rule.random:
-            make += [(self.rule, setting) for setting in smaller]
+            scale = self.setting.scale
+            make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
         self.searches = [
             self.Search(self.known, rule, setting, counts, self.rule_stream)
             for rule, setting in make
