@@ -316,7 +316,8 @@ class _Planner:
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         most = PATIENCE * max(1.0, minutes)
         open_gap = self.upper - self.lower
-        step, finest_step = 0.02 * open_gap, max(0.001 * open_gap, 4 * search.slack)
+        step = max(0.02 * open_gap, 16 * search.slack)
+        finest_step = max(0.001 * open_gap, 4 * search.slack)
         last, before, may_jump = 0.0, 0.0, True
         while step >= finest_step:
             self.check()
