@@ -318,15 +318,15 @@ def same_support(b, c):
 
 
 @kernel
-def back_up(graph, order, now, everything, drift, notice):
+def back_up(graph, order, first, now, everything, drift, notice, work_limit):
     """One pass over the stale groups that the current policies pass, or over all that are stale.
 
     `order` lists the expanded beliefs, those of one support together, small supports first.
+    Starts at place `first`; returns where it stopped for its limit on work, or the end.
     """
     S = graph.node_of.shape[1]
     nodes = np.empty(graph.count[ROWS], np.int64)
-    first = 0
-    while first < order.size:
+    while first < order.size and graph.count[WORK] < work_limit:
         last, stale, n_nodes, passed = first, False, 0, everything
         while last < order.size and same_support(
             graph.belief[order[first]], graph.belief[order[last]]
@@ -346,6 +346,7 @@ def back_up(graph, order, now, everything, drift, notice):
             for j in range(first, last):
                 graph.layer[order[j], SWEPT] = now
         first = last
+    return first
 
 
 @kernel

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CUT = 1e-6  # what is reached with less is not followed while anything else is left
 DRIFT = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
 NOTICE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
+PIECE = 500_000  # work of a pass between two looks at the clock
 BATCH = 0.15  # beliefs expanded per round, relative to those expanded already
 
 
@@ -82,11 +83,11 @@ class GraphSearch:
                 return "closed"
             if self.work >= stop:
                 return "paused"
-            said = self._round(allowed.gap(high), memory)
+            said = self._round(allowed.gap(high), budget, memory)
             if said:
                 return said
 
-    def _round(self, allowed: float, memory: int) -> str:
+    def _round(self, allowed: float, budget: Budget, memory: int) -> str:
         from latentmdp.kernels import history_graph as k
 
         self.round += 1
@@ -97,15 +98,28 @@ class GraphSearch:
                 self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
                 return ""
             before = self.bounds
-            k.back_up(self.graph, self.order, self.round, True, drift, 0.0)
+            self._back_up(True, drift, 0.0, budget)
             return "" if self.bounds != before else "stalled"
         for i in chosen:
             if not self._expand(int(i), drift, memory):
                 return "memory"
+            if budget.reason():
+                return "paused"
         k.tighten_frontier(self.graph, self.corners.upper, self.order, self.round, drift, notice)
         self._sort()
-        k.back_up(self.graph, self.order, self.round, False, drift, notice)
+        self._back_up(False, drift, notice, budget)
         return ""
+
+    def _back_up(self, everything: bool, drift: float, notice: float, budget: Budget) -> None:
+        """A pass over the layers; stops between two of them, bounds valid, when time is up."""
+        from latentmdp.kernels.history_graph import back_up
+
+        first = 0
+        while first < len(self.order) and not (first and budget.reason()):
+            first = back_up(
+                self.graph, self.order, first, self.round, everything, drift, notice,
+                self.work + PIECE,
+            )  # fmt: skip
 
     def _choose(self) -> Ints:
         """Frontier beliefs with the largest `reach x gap`, every third time by the lower policy."""

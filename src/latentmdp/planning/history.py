@@ -186,7 +186,7 @@ def _run(
         said = search.advance(quantum, target, budget, memory)
         if said in ("memory", "stalled"):
             budget.work = search.work
-            return said
+            return budget.reason() or said
 
 
 def _rules_out(joint: Joint) -> bool:
