@@ -151,8 +151,8 @@ def test_saved_and_resumed_at_every_step_to_the_same_bits(algorithm: str, tmp_pa
         learner.save(tmp_path / "learner.npz")
         return Learner.load(tmp_path / "learner.npz")
 
-    whole = play(Learner(model, algorithm, episodes=50), World(model, 5), 30)
-    cut = play(Learner(model, algorithm, episodes=50), World(model, 5), 30, again)
+    whole = play(Learner(model, algorithm, episodes=50), World(model, 5), 12)
+    cut = play(Learner(model, algorithm, episodes=50), World(model, 5), 12, again)
     assert bits(whole) == bits(cut)
     with np.load(tmp_path / "learner.npz", allow_pickle=False) as archive:
         assert archive["counts.n"].dtype == np.int64  # plain data, nothing to unpickle
@@ -205,8 +205,8 @@ def test_an_action_that_was_not_asked_for_is_counted_as_played() -> None:
 def test_knowledge_without_a_model_is_the_same_knowledge() -> None:
     model = lm.make(MODEL)
     known = known_from(model.R, model.w, model.nu, model.H)
-    one = play(Learner(model, "random", episodes=50), World(model, 5), 30)
-    two = play(Learner(known, "random", episodes=50), World(model, 5), 30)
+    one = play(Learner(model, "random", episodes=50), World(model, 5), 12)
+    two = play(Learner(known, "random", episodes=50), World(model, 5), 12)
     assert bits(one) == bits(two)
     with pytest.raises(lm.ModelError, match="R must have the shape"):
         known_from(model.R[0], model.w, model.nu, model.H)
