@@ -324,10 +324,12 @@ class _Planner:
             floor = max(self.lower, self.goal() - 2 * search.slack)
             # A level that takes far longer than the last is too ambitious: try a smaller step.
             limit, threshold = min(most, max(20_000.0, 20 * last)), max(floor, self.upper - step)
-            growth = (
-                (last / before) ** ((self.upper - floor) / step) if before >= 1_000 else math.inf
+            steps = (self.upper - floor) / step
+            jump = (
+                may_jump
+                and before >= 1_000
+                and math.log(last) + steps * math.log(last / before) < math.log(most)
             )
-            jump = may_jump and last * growth < most
             if jump:  # at this rate of growth the last level can be afforded at once
                 limit, threshold = most, floor
             nodes = self.prove(search, threshold, limit)
