@@ -228,6 +228,19 @@ def test_estimated_knowledge_approaches_the_truth(tmp_path) -> None:
     assert np.allclose(known.nu.sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_learning_without_knowledge_finds_the_better_action(algorithm: str) -> None:
+    """One step, one context: the second action pays. Every update asks a fresh solver."""
+    given = nothing_known(1, 1, 2, 1)
+    learner = Learner(given, algorithm, episodes=10, bonus_scale=1e-6, estimate={"w", "nu", "R"})
+    for _ in range(40):
+        action = learner.begin(0)
+        learner.step(0.5 * action, 0)
+        learner.end(0)
+    assert learner.policy.table[0, 0] == 1
+    assert learner.optimistic_value == pytest.approx(0.5, abs=0.01)
+
+
 def test_noisy_rewards_are_refused_when_estimated() -> None:
     learner = Learner(nothing_known(1, 1, 1, 2), "random", episodes=3, estimate={"R"})
     learner.begin(0)

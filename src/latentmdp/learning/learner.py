@@ -77,7 +77,7 @@ class Learner:
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
         self.policy: PolicyGraph = None  # type: ignore[assignment]
-        self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
+        self._solve(np.arange(M * S * A), anew=True)  # l. 2: the first policy is arbitrary
 
     # ------------------------------------------------------------------ one episode
 
@@ -141,11 +141,11 @@ class Learner:
         if self.knowledge.estimate:  # what was known has changed: start afresh
             self.solver = make_solver(self.choice, self.known, self._stream())
             changed = np.arange(self.counts.rows)
-        self._solve(changed)
+        self._solve(changed, anew=bool(self.knowledge.estimate))
 
-    def _solve(self, changed: Array) -> None:
+    def _solve(self, changed: Array, anew: bool) -> None:
         answer = self.solver.replan(self.counts, changed)
-        if self.policy is None or not answer.kept:
+        if anew or not answer.kept:
             self.policy = answer.policy
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
 
