@@ -21,7 +21,7 @@ def runs(
 ) -> dict[str, list[lm.Run]]:
     """Three seeds of each algorithm, against one plan of the optimum."""
     policy_class = str(how.get("policy_class", "markov"))
-    optimal = lm.plan(model, policy_class, gap=1e-4, time_limit=20.0)
+    optimal = lm.plan(model, policy_class, gap=1e-4, time_limit=5.0)
     return {
         name: [
             lm.learn(model, name, episodes, seed=seed, optimal=optimal, **how)  # type: ignore[arg-type]
