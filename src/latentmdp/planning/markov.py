@@ -40,6 +40,7 @@ LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer 
 MEMORY_WORK = 5_000_000  # units of the history planner that its bound may take
 MEMORY_UNIT = 100  # row backups that take as long as one of them
 KICKS = 20  # kicks without gain before giving up
+FINAL_KICKS = 2_000_000  # last of all: this many over the row backups of a sweep, 20 to 200
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class _Planner:
                     self.allow_memory()
                 if bound is not None:
                     self.branch(bound)
-                self.kick(KICKS)
+                self.kick(int(np.clip(FINAL_KICKS / self.view.backups, KICKS, 10 * KICKS)))
             status = self.shortage or "stalled"
         except _Stop as stop:
             status = str(stop)
