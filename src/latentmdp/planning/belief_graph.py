@@ -122,7 +122,7 @@ class GraphSearch:
             )  # fmt: skip
 
     def _choose(self) -> Ints:
-        """Frontier beliefs with the largest `reach x gap`, every third time by the lower policy."""
+        """Frontier beliefs with the largest `reach x gap`, in turns by the upper and lower policy."""
         from latentmdp.kernels import history_graph as k
 
         g = self.graph
@@ -131,7 +131,7 @@ class GraphSearch:
         for side in (0, 1):
             k.follow(g, side, self.start_node, self.start.prob, self.cut)
             score.append(g.score[: g.count[0]].copy())
-        by = 0 if self.round % 3 == 0 and score[0].any() else 1
+        by = 0 if self.round % 2 == 0 and score[0].any() else 1
         candidates = np.flatnonzero(score[by] > 0)
         n = max(2, int(BATCH * len(self.order)))
         return candidates[np.argsort(-score[by][candidates], kind="stable")[:n]]
