@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+ARENAS: dict[int, "Arena"] = {}  # by address; used without compilation only
 HEADER = 64  # the first integers of `I` repeat the sizes, offsets and addresses, for indirect calls
 
 
@@ -146,6 +147,8 @@ def make_arena(
     head = [x.interval, 0, *x[2:-5]]
     head += [value for array in x[-5:] for value in (array.ctypes.data, array.size)]
     assert len(head) <= HEADER
+    if values_at == 0:
+        ARENAS[x.here] = x
     x.I[: len(head)] = head
     nodes = np.arange(D)
     x.G[:D], x.G[x.step : x.step + D] = nodes % S, nodes // S

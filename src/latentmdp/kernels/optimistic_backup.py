@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from latentmdp.kernels._cache import _cache_folder, helper
-from latentmdp.kernels.optimistic_arena import HEADER, Arena
+from latentmdp.kernels.optimistic_arena import ARENAS, HEADER, Arena
 
 
 @helper
@@ -429,4 +429,4 @@ def push(x, n0, n1, policy, which, through_cap):
 
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    backup, push = _plain_backup, _plain_push
+    backup, push, arena_at = _plain_backup, _plain_push, ARENAS.__getitem__
