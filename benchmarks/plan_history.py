@@ -3,6 +3,7 @@
     python benchmarks/plan_history.py                 the six published models
     python benchmarks/plan_history.py --seeds 3       the same kinds with other seeds
     python benchmarks/plan_history.py --frontier 60   what that many seconds give on harder ones
+    python benchmarks/plan_history.py --figure FILE   bounds over time on two of them
 
 CPU seconds of one process, compiled, policy extracted and evaluated; the best of `--repeat` calls.
 The published models are read from ../shared/data/planning beside the project.
@@ -65,18 +66,41 @@ def cell(model: lm.LatentMDP, gap: float, time_limit: float, repeat: int) -> str
     return f"{100 * (plan.upper - plan.lower) / abs(plan.upper):.2f} % after {seconds:.0f} s"
 
 
+def draw(path: str) -> None:
+    """Both bounds over time on the two hardest published models."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    for axis, name in zip(axes, ("garnet_supR", "maze_n10_M16"), strict=True):
+        model = lm.load(DATA / f"{name}.npz", observe_rewards=False)
+        plan = plan_history(model, gap=0.001, time_limit=30.0)
+        seconds, _, lower, upper = zip(*plan.history, strict=True)
+        axis.fill_between(seconds, lower, upper, alpha=0.25)
+        axis.plot(seconds, upper, label="upper")
+        axis.plot(seconds, lower, label="lower")
+        axis.set(title=f"{name} ({plan.method})", xlabel="seconds", xscale="log")
+        axis.legend(loc="lower right")
+    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
+
+
 def main() -> None:
     """Print one table per question."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=0, help="other seeds of the same kinds")
     parser.add_argument("--frontier", type=float, default=0.0, help="seconds on harder models")
+    parser.add_argument("--figure", default="", help="file for a figure of bounds over time")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--time-limit", type=float, default=60.0)
     options = parser.parse_args()
     plan_history(make("garnet:horizon=3"))  # compile both searches
     plan_history(make("maze:size=3,goals=2,horizon=4"))
     limits = options.time_limit, options.repeat
-    if options.seeds:
+    if options.figure:
+        draw(options.figure)
+    elif options.seeds:
         print("| kind | seed | to 1 % (s) | to 0.1 % (s) |\n|---|---|---|---|")
         for kind, spec in KINDS.items():
             for seed in range(1, options.seeds + 1):

@@ -122,7 +122,7 @@ class GraphSearch:
             )  # fmt: skip
 
     def _choose(self) -> Ints:
-        """Frontier beliefs with the largest `reach x gap`, in turns by the upper and lower policy."""
+        """Frontier beliefs with the largest `reach x gap`, in turns by upper and lower policy."""
         from latentmdp.kernels import history_graph as k
 
         g = self.graph
