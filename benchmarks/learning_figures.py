@@ -77,6 +77,8 @@ def horizon(path: Path) -> None:
     for name, values in loss.items():
         ax.plot(grid, values, marker="o", ms=3, label=name)
     ax.set(xscale="log", yscale="log", xlabel="horizon H", ylabel="regret after 10^8 episodes")
+    ax.set_xticks(grid, [str(H) for H in grid])
+    ax.set_xticks([], minor=True)
     ax.legend(fontsize=6, frameon=False)
     plot.save(ax, path)
 
