@@ -212,7 +212,7 @@ def test_too_many_members(tmp_path):
     [
         ("P", np.full_like(MODEL.P, np.nan), "P[0, 0, 0, 0] must be finite"),
         ("R", np.full_like(MODEL.R, np.inf), "R[0, 0, 0] must be finite"),
-        ("R", np.full_like(MODEL.R, 1e308), "overflows"),
+        ("R", np.full_like(MODEL.R, 1e308), "must stay below the largest float"),
         ("P", MODEL.P * 0.5, "must sum to 1"),
         ("P", MODEL.P[:, :, :, :-1], "shape (M, S, A, S)"),
         ("P", np.array("text"), "P must be numbers; found text"),
