@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
