@@ -77,8 +77,8 @@ SWEEPS = (
           "is the S^2 that is seen."),
     Sweep("A", "garnets", (2, 3, 4, 6), "1/2 (main term), 1 (second term)", "1/2",
           "Each action of each state must be tried until its 1/N term is small, and random "
-          "instances with more actions have more policies that are nearly best, so the slope can exceed "
-          "the second term's; the bound itself is above 10^8 at all of these sizes."),
+          "instances with more actions have more policies that are nearly best, so the slope can "
+          "exceed the second term's; the bound itself is above 10^8 at all of these sizes."),
     Sweep("Gamma", "garnets with 8 states", (2, 3, 5, 8), "1/2 (main term), 0 (second term)", "0",
           "Instances with more branching also mix faster and have other gaps: not only Gamma "
           "moves."),
