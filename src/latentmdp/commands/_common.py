@@ -19,7 +19,9 @@ Bad input is a `ModelError` (or one of Typer's usage errors) and needs no handli
 import json
 import math
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -198,8 +200,18 @@ def on_terminal() -> bool:
 
 
 def print_text(text: str) -> None:
-    """Text for people; control characters of names in files are escaped."""
-    print("\n".join(printable(line) for line in text.split("\n")))
+    """Text for people, at a terminal's width; control characters of names in files are escaped."""
+    lines = [printable(line) for line in text.split("\n")]
+    if on_terminal():
+        lines = [_wrapped(line, shutil.get_terminal_size().columns) for line in lines]
+    print("\n".join(lines))
+
+
+def _wrapped(line: str, width: int) -> str:
+    """The line broken between words, with an indent; tables and short lines stay as they are."""
+    if len(line) <= width or "   " in line.strip():
+        return line
+    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False)
 
 
 def printable(text: str) -> str:
