@@ -1,5 +1,6 @@
 """Shared settings of the test suite."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ from hypothesis import settings
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
