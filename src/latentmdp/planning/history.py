@@ -19,6 +19,7 @@ from latentmdp.planning.belief_graph import GraphSearch
 from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.found import Found
 from latentmdp.planning.joint import Joint, joint_view, start_beliefs
 from latentmdp.planning.policy_parts import PolicyParts
 from latentmdp.policy import PolicyGraph
@@ -59,23 +60,6 @@ class Allowed:
         return max(self.relative * abs(upper), self.absolute)
 
 
-@dataclass(frozen=True)
-class HistoryResult:
-    """A policy, its exact value `lower`, and a bound `upper` on every history-dependent policy.
-
-    `history` lists `(seconds, work, lower, upper)` as the search went on.
-    """
-
-    policy: PolicyGraph
-    lower: float
-    upper: float
-    status: str  # optimal, gap, time, memory, interrupted, stalled
-    method: str
-    nodes: int
-    work: int
-    history: list[tuple[float, int, float, float]]
-
-
 def plan_history(
     model: LatentMDP,
     *,
@@ -85,7 +69,7 @@ def plan_history(
     memory_limit: int | None = None,
     method: str = "auto",
     progress: Progress | None = None,
-) -> HistoryResult:
+) -> Found:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
     `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (one of them, by the
@@ -147,9 +131,7 @@ def plan_history(
         elif status == "closed":
             status = "gap"
     report(lower, upper)
-    return HistoryResult(
-        policy, lower, upper, status, search.name, search.nodes, budget.work, history
-    )
+    return Found(policy, lower, upper, status, search.name, search.nodes, budget.work, history)
 
 
 def _compiled(layers: bool) -> None:
@@ -204,11 +186,11 @@ def _context_policy(
     budget: Budget,
     report: Callable[[float, float], None],
     history: list[tuple[float, int, float, float]],
-) -> HistoryResult:
+) -> Found:
     """What there is without time or memory for more: a policy for the likeliest context."""
     value, action = context_optimal(model)
     policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
     lower = evaluate(model, policy).value
     upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
     report(lower, upper)
-    return HistoryResult(policy, lower, upper, status, "context", 0, budget.work, history)
+    return Found(policy, lower, upper, status, "context", 0, budget.work, history)

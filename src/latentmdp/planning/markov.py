@@ -7,7 +7,6 @@ open; every bound holds wherever it stops. Work is counted in row backups.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -18,6 +17,7 @@ from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning import baselines
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.found import Found
 from latentmdp.planning.markov_exact import (
     BranchAndBound,
     GridBound,
@@ -44,23 +44,6 @@ KICKS = 20  # kicks without gain before giving up
 FINAL_KICKS = 2_000_000  # last of all: this many over the row backups of a sweep, 20 to 200
 
 
-@dataclass(frozen=True)
-class MarkovResult:
-    """A Markov policy, its exact value `lower`, and a bound `upper` on every Markov policy.
-
-    `history` lists `(seconds, work, lower, upper)` as the bounds moved.
-    """
-
-    policy: PolicyGraph
-    lower: float
-    upper: float
-    status: str  # optimal, gap, time, memory, interrupted, stalled
-    method: str
-    nodes: int
-    work: int
-    history: list[tuple[float, int, float, float]]
-
-
 def plan_markov(
     model: LatentMDP,
     *,
@@ -72,7 +55,7 @@ def plan_markov(
     warm: Ints | None = None,
     progress: Progress | None = None,
     seed: int = 0,
-) -> MarkovResult:
+) -> Found:
     """Plan over Markov policies until `upper - lower <= gap * |upper|` (None: until closed).
 
     `method`: `ascent` finds a policy and bounds it by knowing the context; `branch` and `auto` go
@@ -120,7 +103,7 @@ class _Planner:
 
     # ------------------------------------------------------------------ the plan
 
-    def run(self, method: str, warm: Ints | None) -> MarkovResult:
+    def run(self, method: str, warm: Ints | None) -> Found:
         self.table = baselines.table(method if method in baselines.TABLES else "wsu", self.model)
         self.raise_lower(self.climber.value(self.table), self.table)
         self.spend(self.view.backups)
@@ -150,7 +133,7 @@ class _Planner:
         self.lower = evaluate(self.model, policy).value
         self.upper = max(self.upper, self.lower)
         self.record()
-        return MarkovResult(
+        return Found(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
             self.history,
         )  # fmt: skip
