@@ -1,5 +1,6 @@
 """Shared settings of the test suite."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("default", deadline=None, print_blob=True)
-settings.load_profile("default")
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")  # CI repeats; people explore
 
 # A shell's background jobs ignore Ctrl-C, and so would every process that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
