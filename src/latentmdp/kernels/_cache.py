@@ -5,9 +5,9 @@ callers silently keep the old machine code. Here the cache folder is named by a 
 file's source, of the kernel files it imports (transitively), and of the versions that matter.
 """
 
-import ast
 import hashlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -18,28 +18,41 @@ from typing import Any
 import numba
 import numpy as np
 
-_HERE = Path(__file__).parent
-_PACKAGE = "latentmdp.kernels."
+
+def _defer_blas_check() -> None:
+    """Let Numba look for SciPy's BLAS when a function first needs it, not at every start (0.2 s).
+
+    SciPy is among our requirements, so the check, which sets one flag, would pass.
+    """
+    from numba.np import linalg
+
+    check = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = check
+    arraymath.ensure_blas = check
+
+
+_defer_blas_check()
 
 
 @cache
-def _sources(file: Path) -> frozenset[Path]:
+def _imports(file: Path) -> frozenset[Path]:
+    """The kernel files that a kernel file names in its imports."""
+    names = re.findall(r"^\s*(?:from|import) latentmdp\.kernels\.(\w+)", file.read_text(), re.M)
+    return frozenset(file.with_name(f"{name}.py") for name in names)
+
+
+def _sources(file: Path) -> set[Path]:
     """The file and the kernel files it imports, transitively."""
     found, queue = {file}, [file]
     while queue:
-        for node in ast.walk(ast.parse(queue.pop().read_text(encoding="utf-8"))):
-            names: list[str] = []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            for name in names:
-                if name.startswith(_PACKAGE):
-                    path = _HERE / f"{name.removeprefix(_PACKAGE)}.py"
-                    if path.exists() and path not in found:
-                        found.add(path)
-                        queue.append(path)
-    return frozenset(found)
+        new = _imports(queue.pop()) - found
+        found |= new
+        queue += new
+    return found
 
 
 @cache

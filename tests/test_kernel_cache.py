@@ -1,0 +1,63 @@
+"""The on-disk cache of compiled kernels notices edits anywhere, and starting stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from latentmdp.kernels import _cache
+
+KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
+
+
+def imported_by(file):
+    """The slow twin: kernel files named by any import statement of the syntax tree."""
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+    return {path for path in KERNELS if f"latentmdp.kernels.{path.stem}" in modules}
+
+
+@pytest.mark.parametrize("file", KERNELS, ids=lambda file: file.stem)
+def test_imports_are_those_of_the_syntax_tree(file):
+    assert _cache._imports(file) == imported_by(file)
+
+
+def test_an_edit_of_an_imported_file_changes_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LATENTMDP_CACHE_DIR", str(tmp_path / "cache"))
+    top, middle, bottom, other = (tmp_path / f"{name}.py" for name in "abcd")
+    top.write_text("from latentmdp.kernels.b import f\n")
+    middle.write_text("from latentmdp.kernels.c import g\n")
+    for file in (bottom, other):
+        file.write_text("")
+
+    def folder():
+        _cache._imports.cache_clear()
+        _cache._cache_folder.cache_clear()
+        return _cache._cache_folder(top)
+
+    before = folder()
+    other.write_text("x = 1\n")
+    assert folder() == before
+    bottom.write_text("x = 1\n")
+    assert folder() != before
+
+
+def test_blas_is_loaded_when_a_function_needs_it_and_not_before():
+    code = """
+import sys
+import numba, numpy as np
+import latentmdp.kernels._cache
+numba.njit(lambda x: x + 1)(1)
+assert "scipy.linalg" not in sys.modules
+dot = numba.njit(lambda x, y: np.dot(x, y))
+assert dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 11.0
+assert "scipy.linalg" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
