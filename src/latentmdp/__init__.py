@@ -37,6 +37,11 @@ _HOME = {
     "learn_env": "learning.environment",
     "load_run": "learning.run",
     "max_variance": "theory.variance",
+    "upper_bound": "theory.bounds",
+    "lower_bound": "theory.bounds",
+    "predecessor_bound": "theory.bounds",
+    "play_lower_bound": "theory.lower_bound",
+    "symmetrize": "theory.symmetrization",
     "audit": "theory.audit",
     "write_report": "report",
     "LatentMDPEnv": "environments",
@@ -63,6 +68,9 @@ if TYPE_CHECKING:
     from latentmdp.policy import Cursor, PolicyGraph
     from latentmdp.report import write_report
     from latentmdp.theory.audit import audit
+    from latentmdp.theory.bounds import lower_bound, predecessor_bound, upper_bound
+    from latentmdp.theory.lower_bound import play_lower_bound
+    from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
 
 
