@@ -22,9 +22,11 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -192,6 +194,51 @@ def _plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value
+
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def working(what: str) -> Iterator[Say]:
+    """Say on standard error what is going on, until done; yields a function for the next words.
+
+    Something alive with the seconds so far on a terminal; in a pipe a plain line for each thing
+    that takes longer than a second.
+    """
+    if not sys.stderr.isatty():
+        lines = _SlowLines()
+        lines.say(what)
+        try:
+            yield lines.say
+        finally:
+            lines.stop()
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(printable(what))
+        yield lambda text: progress.update(task, description=printable(text))
+
+
+class _SlowLines:
+    """One line on standard error about whatever is still going on after a second."""
+
+    def __init__(self) -> None:
+        self.timer: Timer | None = None
+
+    def say(self, text: str) -> None:
+        self.stop()
+        line = f"{printable(text)} ..."
+        self.timer = Timer(1.0, lambda: print(line, file=sys.stderr, flush=True))
+        self.timer.daemon = True
+        self.timer.start()
+
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 def on_terminal() -> bool:

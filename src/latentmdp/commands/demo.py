@@ -1,10 +1,7 @@
 """`latentmdp demo`: a maze with hidden goals, planned, learned, audited, shown."""
 
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +9,11 @@ import typer
 
 from latentmdp.commands._common import (
     AsJson,
-    on_terminal,
     print_json,
     print_table,
     print_text,
     whole_number,
+    working,
 )
 
 SPEC = "maze:size=5,goals=4,horizon=20,seed=0"
@@ -45,7 +42,7 @@ def demo_command(
     say(f"A maze with {model.M} hidden goals ({SPEC})\n")
     say(str(model.describe()))
 
-    with _working("planning, with and without memory"):
+    with working("planning, with and without memory"):
         memory = lm.plan(model, gap=1e-4, time_limit=5.0)
         markov = lm.plan(model, policy_class="markov", gap=1e-4, time_limit=5.0)
         values, _ = lm.context_optimal(model)
@@ -70,7 +67,7 @@ def demo_command(
     optimal = (markov.lower, markov.upper)
     jobs = [(name, episodes, optimal, str(out / name)) for name in ALGORITHMS]
     what = f"learning for {episodes:.0e} episodes, auditing: {', '.join(ALGORITHMS)}"
-    with _working(what), ProcessPoolExecutor(max_workers=2) as pool:
+    with working(what), ProcessPoolExecutor(max_workers=2) as pool:
         done = list(pool.map(_learn, jobs))
     runs, report = [lm.load_run(place) for place in (job[3] for job in jobs)], done[0][1]
     if not json:
@@ -82,7 +79,7 @@ def demo_command(
         print_table(("algorithm", "regret", "updates", "last policy", "seconds"), rows, title)
 
     say(f"\n{report}\n")
-    with _working("writing the report"):
+    with working("writing the report"):
         folders = [job[3] for job in jobs]  # with their phases: nothing is played again
         plans, title = [memory, markov], "A maze, learned"
         page = write_report(folders, out / "report.html", plan=plans, audit=report, title=title)
@@ -118,16 +115,3 @@ def _learn(job: tuple[str, int, tuple[float, float], str]) -> tuple[float, Any]:
 def _span(low: float, high: float) -> str:
     low = max(low, 0.0)
     return f"{low:.6f}" if high - low < 5e-7 else f"{low:.6f} to {high:.6f}"
-
-
-@contextmanager
-def _working(what: str) -> Iterator[None]:
-    """Something alive on a terminal, one plain line on standard error in a pipe."""
-    if on_terminal():
-        from rich.console import Console
-
-        with Console(stderr=True).status(f"{what} ..."):
-            yield
-    else:
-        print(f"{what} ...", file=sys.stderr)
-        yield

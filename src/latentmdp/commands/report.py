@@ -1,4 +1,4 @@
-"""`latentmdp report RUN ...`: one HTML page about saved runs."""
+"""`latentmdp report RUN_OR_STUDY ...`: one HTML page about saved runs and studies."""
 
 import time
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, print_json, print_text
+from latentmdp.commands._common import AsJson, Say, print_json, print_text, working
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ def report_command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...",
-            help="Folders that `learn --out` wrote, or folders of such folders.",
+            metavar="RUN_OR_STUDY...",
+            help="Folders that `learn --out` wrote, folders with a study.json, or folders of them.",
             show_default=False,
         ),
     ],
@@ -51,53 +51,87 @@ def report_command(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Write one HTML page about saved runs: regret, bounds, an episode explorer."""
+    """Write one HTML page about saved runs or studies: regret, bounds, an episode explorer."""
     from latentmdp.learning.run import load_run
     from latentmdp.report import write_report
+    from latentmdp.report.study import load_study
 
     started = time.perf_counter()
     if plan is not None and not plan > 0:
         raise typer.BadParameter("--plan must be above 0 seconds")
-    folders = run_folders(runs)
-    found = [load_run(place) for place in folders] if audit or plan is not None else []
-    page = write_report(
-        folders, out, plan=_plans(found, plan), audit=_audits(found) if audit else None,
-        title=title, phases=phases,
-    )  # fmt: skip
+    folders, files = places(runs)
+    if (plan is not None or audit) and not folders:
+        raise ModelError("--plan and --audit need a run; only studies were given")
+    studies = [load_study(file) for file in files]
+    with working(f"reading {_counted(folders, studies)}") as say:
+        found = [load_run(place) for place in folders] if audit or plan is not None else []
+        page = write_report(
+            folders, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
+            study=studies, title=title, phases=phases, progress=say,
+        )  # fmt: skip
     size = page.stat().st_size
     if json:
         seconds = time.perf_counter() - started
-        print_json({"report": page, "runs": len(folders), "bytes": size, "seconds": seconds})
+        facts = {"report": page, "runs": len(folders), "studies": len(studies)}
+        print_json(facts | {"bytes": size, "seconds": seconds})
     else:
-        noun = "run" if len(folders) == 1 else "runs"
-        print_text(f"{page}: {len(folders)} {noun}, {size / 1e6:.2f} MB; open it in a browser")
+        what = _counted(folders, studies)
+        print_text(f"{page}: {what}, {size / 1e6:.2f} MB; open it in a browser")
 
 
-def run_folders(places: list[Path]) -> list[Path]:
-    """The folders of runs in these places, in order; each once."""
-    found: dict[Path, Path] = {}
-    for place in places:
+def _counted(folders: list[Path], studies: list[Any]) -> str:
+    """`3 runs and 1 study`."""
+    parts = []
+    if folders:
+        parts.append(f"{len(folders)} run{'s' * (len(folders) > 1)}")
+    if studies:
+        parts.append("1 study" if len(studies) == 1 else f"{len(studies)} studies")
+    return " and ".join(parts)
+
+
+def places(given: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Folders of runs and files of studies in these places, in order; each once."""
+    runs: dict[Path, Path] = {}
+    studies: dict[Path, Path] = {}
+    for place in given:
+        if place.is_file() and place.suffix == ".json":
+            studies.setdefault(place.resolve(), place)
+            continue
         if not place.is_dir():
-            raise ModelError(f"{place} must be a run's folder; there is no such folder")
+            raise ModelError(f"{place} must be a folder of a run or a study; there is none")
         here = [file.parent for file in place.rglob("run.npz")]
-        if not here:
-            raise ModelError(f"{place} must hold a run; no run.npz is in it or below")
+        files = sorted(place.rglob("study.json"))
+        if not here and not files:
+            raise ModelError(
+                f"{place} must hold a run or a study; no run.npz or study.json is in it or below"
+            )
         for folder in sorted(here, key=lambda p: [(len(part), part) for part in p.parts]):
-            found.setdefault(folder.resolve(), folder)
-    return list(found.values())
+            runs.setdefault(folder.resolve(), folder)
+        for file in files:
+            studies.setdefault(file.resolve(), file)
+    return list(runs.values()), list(studies.values())
 
 
-def _plans(runs: "list[Run]", seconds: float | None) -> Any:
+def _plans(runs: "list[Run]", seconds: float | None, say: Say) -> Any:
     if seconds is None:
         return None
     from latentmdp.planning import plan
 
-    return [plan(runs[0].model, name, time_limit=seconds) for name in ("history", "markov")]
+    found = []
+    for name in ("history", "markov"):
+        say(f"planning, {name} class, at most {seconds:g} s")
+        found.append(plan(runs[0].model, name, time_limit=seconds))
+    return found
 
 
-def _audits(runs: "list[Run]") -> Any:
+def _audits(runs: "list[Run]", wanted: bool, say: Say) -> Any:
+    if not wanted:
+        return None
     from latentmdp.report.groups import distinct_models, group_runs
     from latentmdp.theory.audit import audit
 
-    groups = group_runs(runs, distinct_models(runs)[1])
-    return {group.label: audit(runs[group.runs[0]]) for group in groups}
+    found = {}
+    for group in group_runs(runs, distinct_models(runs)[1]):
+        say(f"auditing {group.label}")
+        found[group.label] = audit(runs[group.runs[0]])
+    return found

@@ -1,6 +1,6 @@
 """What the page's scripts read: curves, bounds, models, and the policies of the explorer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ def content(
     plans: Sequence[tuple[str, "Plan"]],
     phases: int,
     folders: Sequence[Path | None],
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """The whole document; `folders` are those that runs were read from, None for others."""
     models, which = distinct_models(runs)
@@ -39,7 +40,7 @@ def content(
     of_run = common_best(runs, which, [plan for _, plan in plans])
     best = [of_run[group.runs[0]] for group in groups]
     places = [folders[group.runs[0]] for group in groups]
-    sources, left_out = _sources(groups, members, best, phases, places)
+    sources, left_out = _sources(groups, members, best, phases, places, progress)
     for name, plan in reversed(plans):
         phase = plan_phase(models[0], plan.policy, plan.lower)
         sources.append(
@@ -124,6 +125,7 @@ def _sources(
     best: Sequence[float],
     phases: int,
     folders: Sequence[Path | None],
+    progress: Callable[[str], None],
 ) -> tuple[list[dict[str, Any]], str]:
     """Policies of each group's first run, as many as the budget allows; and what was left out."""
     sources: list[dict[str, Any]] = []
@@ -134,6 +136,7 @@ def _sources(
             notes.append(f"learners after the first {MAX_SOURCES}")
             break
         run = found[0]
+        progress(f"policies of {group.label} ({i + 1} of {min(len(groups), MAX_SOURCES)})")
         kept = run_phases(run, phases, folders[i])
         share = left // (min(len(groups), MAX_SOURCES) - i)
         before, hoped = len(kept), any("hoped" in phase for phase in kept)

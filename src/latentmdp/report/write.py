@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -17,13 +18,16 @@ from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.encode import safe_json
 from latentmdp.report.html import Html, join, tag, text
+from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
+from latentmdp.report.study import Study, load_study
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
-    "data", "random", "episode", "svg", "scale", "chart", "charts", "views", "explorer", "main",
+    "data", "random", "episode", "svg", "scale", "chart", "charts", "scaling", "views", "explorer",
+    "main",
 )  # fmt: skip
 
 
@@ -33,8 +37,10 @@ def write_report(
     *,
     plan: "Plan | Sequence[Plan] | Mapping[str, Plan] | None" = None,
     audit: Any = None,
+    study: "Study | PathLike | Sequence[Study | PathLike] | None" = None,
     title: str | None = None,
     phases: int = 12,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
@@ -43,14 +49,27 @@ def write_report(
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
+    `study`: scaling studies to plot, or folders with a `study.json`; then `runs` may be empty.
+    `progress` is told, in words, what is being done.
     """
     found, folders = _runs(runs)
+    given = [study] if isinstance(study, (Study, str, os.PathLike)) else study or []
+    studies = [one if isinstance(one, Study) else load_study(one) for one in given]
+    if not found and not studies:
+        raise ModelError("a report needs at least one run or study; it was given none")
     if not isinstance(phases, int) or phases < 0:
         raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
     plans = _named(plan, lambda p: f"{p.policy_class} class")
     audits = _named(audit, lambda a: "audit")
-    data = content(found, plans, phases, folders)
-    html = _page(title or _title(found), _sections(found, data, plans, audits), data)
+    if plans and not found:
+        raise ModelError("planning certificates are about a run's model; no run was given")
+    data: dict[str, Any] = {"plans": [], "sources": [], "scaling": scaling_data(studies)}
+    data |= content(found, plans, phases, folders, progress) if found else {}
+    parts = _sections(found, data, plans, audits) if found else []
+    if studies:
+        parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
+        data.setdefault("lead", study_lead(studies))
+    html = _page(title or (_title(found) if found else studies[0].title), parts, data)
     write_atomically(path, lambda file: _write(file, html))
     return Path(path)
 
@@ -62,8 +81,6 @@ def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
     found = [run if isinstance(run, Run) else load_run(run) for run in given]
     folders = [None if isinstance(run, Run) else Path(run) for run in given]
-    if not found:
-        raise ModelError("a report needs at least one run; it was given none")
     for run in found:
         if run.episodes < 1:
             raise ModelError("a report needs runs with episodes; one has none")

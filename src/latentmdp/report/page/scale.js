@@ -44,3 +44,16 @@ function valueAt(xs, ys, x, steps) {
   if (steps || ys[lo] === null || ys[hi] === null) return ys[lo];
   return ys[lo] + ((ys[hi] - ys[lo]) * (x - xs[lo])) / (xs[hi] - xs[lo]);
 }
+
+// 1, 10, 100, ... and the last one itself.
+function powersUpTo(last) {
+  const powers = [];
+  for (let k = 1; k < last; k *= 10) powers.push(k);
+  return [...powers, last];
+}
+
+// The place whose logarithm is nearest.
+function nearest(places, x) {
+  const far = (place) => Math.abs(Math.log(place / x));
+  return places.reduce((a, b) => (far(b) < far(a) ? b : a));
+}
