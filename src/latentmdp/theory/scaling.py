@@ -1,0 +1,81 @@
+"""Families of models in which one size changes and nothing else does.
+
+An exponent means little if the instances of different sizes are different problems. Here a model is
+*copied*: contexts, states or actions are repeated, or time is cut finer. Optimal value, gaps and
+the distribution of the return stay as they are (tests check it); only the size grows.
+"""
+
+import numpy as np
+
+from latentmdp.canonical import Floats
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+
+
+def choice(gap: float, *, p: float = 0.5, actions: int = 2) -> LatentMDP:
+    """One decision: the last action pays 1 with probability `p + gap`, the others with `p`.
+
+    States: start, win, end; two steps. `Var*` is `p (1 - p)`, or what the best action has if that
+    is more.
+    """
+    if not (0.0 < p <= p + gap < 1.0 and actions >= 1):
+        raise ModelError(f"0 < p <= p + gap < 1 and actions >= 1; found {p}, {gap}, {actions}")
+    P = np.zeros((1, 3, actions, 3))
+    P[0, 0] = [0.0, p, 1.0 - p]
+    P[0, 0, -1] = [0.0, p + gap, 1.0 - p - gap]
+    P[0, 1:, :, 2] = 1.0
+    R = np.zeros((1, 3, actions))
+    R[0, 1] = 1.0
+    return LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], 2)
+
+
+def more_contexts(model: LatentMDP, copies: int) -> LatentMDP:
+    """Each context `copies` times, with its share of the weight."""
+    P, R, w, nu = _arrays(model)
+    w = np.tile(w, copies) / copies
+    return LatentMDP.from_arrays(
+        np.tile(P, (copies, 1, 1, 1)), np.tile(R, (copies, 1, 1)), w, np.tile(nu, (copies, 1)),
+        model.H,
+    )  # fmt: skip
+
+
+def more_actions(model: LatentMDP, copies: int) -> LatentMDP:
+    """Each action `copies` times."""
+    P, R, w, nu = _arrays(model)
+    P, R = np.tile(P, (1, 1, copies, 1)), np.tile(R, (1, 1, copies))
+    return LatentMDP.from_arrays(P, R, w, nu, model.H)
+
+
+def more_states(model: LatentMDP, copies: int, mixed: int = 1) -> LatentMDP:
+    """Each state `copies` times; an episode starts in any copy of the world, equally likely.
+
+    `mixed = 1`: it stays in that copy, `S` grows and `Gamma` does not. `mixed = g` (a divisor of
+    `copies`): each step moves to one of `g` copies at random, `Gamma` is `g` times as large.
+    """
+    if copies % mixed:
+        raise ModelError(f"mixed must divide copies; they are {mixed} and {copies}")
+    P, R, w, nu = _arrays(model)
+    M, S, A = R.shape
+    move = np.kron(np.eye(copies // mixed), np.full((mixed, mixed), 1.0 / mixed))
+    P = np.einsum("msat,ij->misajt", P, move).reshape(M, copies * S, A, copies * S)
+    nu = np.tile(nu, (1, copies)) / copies
+    return LatentMDP.from_arrays(P, np.tile(R, (1, copies, 1)), w, nu, model.H)
+
+
+def slowed(model: LatentMDP, factor: int) -> LatentMDP:
+    """`factor` times the steps, each moving with probability, and paying, `1/factor` as much.
+
+    The same problem in finer time: the return's mean and variance change a little, as its
+    waiting times become random.
+    """
+    P, R, w, nu = _arrays(model)
+    P = P / factor
+    P[:, np.arange(model.S), :, np.arange(model.S)] += 1.0 - 1.0 / factor
+    return LatentMDP.from_arrays(P, R / factor, w, nu, model.H * factor)
+
+
+def _arrays(model: LatentMDP) -> tuple[Floats, Floats, Floats, Floats]:
+    R = np.array(model.R)
+    if R.ndim != 3:
+        raise ModelError("rewards must sit on (state, action)")
+    return np.array(model.P), R, np.array(model.w), np.array(model.nu)
