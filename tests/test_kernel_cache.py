@@ -1,6 +1,8 @@
 """The on-disk cache of compiled kernels notices edits anywhere, and starting stays light."""
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +63,37 @@ assert "scipy.linalg" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
+    """`low` is imported, edited, and compiled into `high`: later processes must see the edit."""
+    kernels = tmp_path / "latentmdp" / "kernels"
+    kernels.mkdir(parents=True)
+    for file in (kernels.parent / "__init__.py", kernels / "__init__.py"):
+        file.write_text("")
+    shutil.copy(_cache.__file__, kernels)
+    low, high = kernels / "low.py", kernels / "high.py"
+    head = "from latentmdp.kernels._cache import helper, kernel\n"
+    low.write_text(head + "@helper\ndef f():\n    return 1\n")
+    high.write_text(
+        head + "from latentmdp.kernels.low import f\n@kernel\ndef g():\n    return f()\n"
+    )
+    imported_then_edited = f"""
+import pathlib
+import latentmdp.kernels.low
+path = pathlib.Path({str(low)!r})
+path.write_text(path.read_text().replace("return 1", "return 22"))
+from latentmdp.kernels.high import g
+print(g())
+"""
+    found = []
+    for code in (imported_then_edited, "from latentmdp.kernels.high import g\nprint(g())"):
+        environment = os.environ | {
+            "PYTHONPATH": str(tmp_path), "LATENTMDP_CACHE_DIR": str(tmp_path / "cache"),
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(int(done.stdout))
+    assert found == [1, 22]

@@ -3,11 +3,17 @@
 Numba's own cache looks only at the file a function lives in: after an edit in a file it *imports*,
 callers silently keep the old machine code. Here the cache folder is named by a digest of the
 file's source, of the kernel files it imports (transitively), and of the versions that matter.
+
+A file that is edited while a process runs must not mislead it: what was imported before the edit
+would be compiled with what is imported after it and kept under the new digest for good. So the
+sources are read once at the start, and machine code of anything edited since is not kept.
 """
 
+import atexit
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -36,6 +42,7 @@ def _defer_blas_check() -> None:
 
 
 _defer_blas_check()
+_AT_START = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}
 
 
 @cache
@@ -62,7 +69,10 @@ def _cache_folder(file: Path) -> str:
     for part in (sys.version, numba.__version__, np.__version__):
         digest.update(part.encode())
     for source in sorted(_sources(file)):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+        content = source.read_bytes()
+        if content != _AT_START.get(source, content):
+            return _throwaway()
+        digest.update(source.name.encode() + b"\0" + content)
     name = f"{file.stem}-{digest.hexdigest()[:16]}"
     home = os.environ.get("LATENTMDP_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"),
@@ -76,7 +86,14 @@ def _cache_folder(file: Path) -> str:
                 return folder
         except OSError:
             continue
-    return tempfile.mkdtemp(prefix="latentmdp-")
+    return _throwaway()
+
+
+def _throwaway() -> str:
+    """A folder that ends with the process."""
+    folder = tempfile.mkdtemp(prefix="latentmdp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
