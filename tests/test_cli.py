@@ -182,6 +182,7 @@ def test_version_and_help(run):
     assert run("--version")[:2] == (0, f"latentmdp {lm.__version__}\n")
     code, output, _ = run("--help")
     assert code == 0
+    assert run()[:2] == (0, output)
     for command in ("show", "domains", "convert", "evaluate"):
         assert command in output
         code, text, _ = run(command, "--help")
@@ -207,7 +208,6 @@ def only_line(code, output, errors):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Missing command"),
         (["bogus"], "No such command 'bogus'"),
         (["--bogus"], "No such option"),
         (["show"], "Missing argument 'MODEL'"),
@@ -389,6 +389,25 @@ def test_help_on_a_terminal():
     assert "Commands" in output
 
 
+def test_lines_break_between_words_below_their_column():
+    line = "bound   12.5   every learner loses at least this much on average over the secrets"
+    broken = _common._wrapped(line, 50).split("\n")
+    assert broken[0] == "bound   12.5   every learner loses at least this"
+    assert broken[1] == " " * 15 + "much on average over the secrets"
+    assert _common._wrapped(line, 100) == line
+    assert _common._wrapped("a " * 40, 50).split("\n")[1].startswith("  a")
+
+
+def test_columns_of_numbers_have_their_points_aligned():
+    assert _common.column_texts([1.0, 0.0615937, 12]) == ["1.0000", "0.0616", "12.0000"]
+    assert _common.column_texts([67436.5, 282767.25]) == ["67,436", "282,767"]
+    assert _common.column_texts([2.0, 1e7]) == ["2", "1e+07"]  # none loses its digits
+    assert _common.column_texts([0.5, float("inf")]) == ["0.5", "inf"]
+    assert _common.column_texts(["a", 0.25, 3]) == ["a", "0.25", "3"]
+    assert _common.column_texts([0.0, 0]) == ["0", "0"]
+    assert _common.column_texts([]) == []
+
+
 # ---------------------------------------------------------------------- completion
 
 
@@ -448,7 +467,7 @@ def test_json_output_has_no_nan(capsys):
 def test_plain_table_aligns(capsys):
     _common.print_table(("name", "value"), [("a", 1.5), ("long name", 20.25)], title="Title")
     assert capsys.readouterr().out == (
-        "Title\nname       value\na            1.5\nlong name  20.25\n"
+        "Title\nname       value\na           1.50\nlong name  20.25\n"
     )
 
 

@@ -33,19 +33,22 @@ app = typer.Typer(
     name="latentmdp",
     help="Plan and learn in latent MDPs with context in hindsight.",
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
+    rich_markup_mode=None,  # plain help: shorter, and the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("show")(show_command)
-app.command("demo")(demo_command)
-app.command("domains")(domains_command)
-app.command("convert")(convert_command)
-app.command("evaluate")(evaluate_command)
-app.command("plan")(plan_command)
-app.command("learn")(learn_command)
-app.command("report")(report_command)
-app.command("audit")(audit_command)
-app.command("lower-bound")(lower_bound_command)
+for name, function in (
+    ("demo", demo_command),
+    ("show", show_command),
+    ("domains", domains_command),
+    ("convert", convert_command),
+    ("plan", plan_command),
+    ("evaluate", evaluate_command),
+    ("learn", learn_command),
+    ("audit", audit_command),
+    ("report", report_command),
+    ("lower-bound", lower_bound_command),
+):
+    app.command(name)(function)
 
 
 def _print_version(asked: bool) -> None:
@@ -67,7 +70,9 @@ def _options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; without any, show the help."""
+    if not (sys.argv[1:] if arguments is None else arguments):
+        arguments = ["--help"]
     try:
         result = _call(arguments)
         sys.stdout.flush()

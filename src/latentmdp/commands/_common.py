@@ -19,6 +19,7 @@ Bad input is a `ModelError` (or one of Typer's usage errors) and needs no handli
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -255,10 +256,16 @@ def print_text(text: str) -> None:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """The line broken between words, with an indent; tables and short lines stay as they are."""
-    if len(line) <= width or "   " in line.strip():
+    """The line broken between words; what follows goes below the last of its columns."""
+    if len(line) <= width:
         return line
-    return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False)
+    columns = [m.end() for m in re.finditer(r"\S {2,}", line) if m.end() <= width - 24]
+    start = columns[-1] if columns else 0
+    text = textwrap.fill(
+        line[start:], width - start, break_long_words=False, break_on_hyphens=False,
+        subsequent_indent="" if start else "  ",
+    )  # fmt: skip
+    return line[:start] + text.replace("\n", "\n" + " " * start)
 
 
 def printable(text: str) -> str:
@@ -270,10 +277,10 @@ def printable(text: str) -> str:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """A table: Rich's on a terminal, aligned plain text in a pipe. Numbers go to the right."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    kinds = [list(column) for column in zip(*rows, strict=True)] if isinstance(rows, list) else []
-    right = [bool(k) and all(isinstance(v, (int, float)) for v in k) for k in kinds]
-    right = right or [False] * len(headers)
+    columns = list(zip(*rows, strict=True)) or [()] * len(headers)
+    written = [column_texts(column) for column in columns]
+    right = [all(_NUMBER.fullmatch(text) for text in texts) for texts in written]
+    cells = [list(row) for row in zip(*written, strict=True)]
     if on_terminal():
         _print_rich_table(headers, cells, right, title)
         return
@@ -286,6 +293,33 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: st
             for cell, width, to_right in zip(row, widths, right, strict=True)
         )
         print("  ".join(parts).rstrip())
+
+
+_NUMBER = re.compile(r"|[-+]?[\d,]*\.?\d+(e[-+]?\d+)?%?|[-+]?inf|nan")
+DIGITS = 6  # of the largest number in a column
+
+
+def column_texts(values: Sequence[Any]) -> list[str]:
+    """The cells of a column: numbers with the same decimals, so that their points align.
+
+    >>> column_texts([0.25, 12.5, 3])
+    ['0.25', '12.50', '3.00']
+    >>> column_texts([1e-9, 2.0]), column_texts([10**6, 7])
+    (['1e-09', '2'], ['1,000,000', '7'])
+    """
+    if not values or not all(type(v) in (int, float) for v in values):
+        return [_cell(value) for value in values]
+    if all(type(v) is int for v in values):
+        return [f"{value:,}" for value in values]
+    sizes = [abs(v) for v in values if v != 0]
+    most, least = max(sizes, default=1.0), min(sizes, default=1.0)
+    decimals = min(max(DIGITS - 1 - math.floor(math.log10(most)), 0), DIGITS) if most < 1e15 else 0
+    if not most < 1e15 or least < 10.0 ** (2 - decimals):  # some would lose their digits
+        return [_cell(value) for value in values]
+    texts = [f"{value:,.{decimals}f}" for value in values]
+    while decimals and all(text.endswith("0") for text in texts):
+        texts, decimals = [text[:-1] for text in texts], decimals - 1
+    return texts if decimals else [text.rstrip(".") for text in texts]
 
 
 def _cell(value: Any) -> str:
@@ -302,7 +336,7 @@ def _print_rich_table(
 
     table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD)
     for header, to_right in zip(headers, right, strict=True):
-        table.add_column(Text(header), justify="right" if to_right else "left")
+        table.add_column(Text(header), justify="right" if to_right else "left", no_wrap=to_right)
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

@@ -90,12 +90,13 @@ class Domain:
     @property
     def summary(self) -> str:
         """What the domain is, in one sentence."""
-        return (self.build.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+        return self.description.split("\n\n")[0]
 
     @property
     def description(self) -> str:
-        """The whole docstring: what it is, what it is good for, why totals are at most 1."""
-        return (self.build.__doc__ or "").strip().replace("\n    ", "\n")
+        """What it is, what it is good for, why totals are at most 1: a line per paragraph."""
+        paragraphs = (self.build.__doc__ or "").strip().split("\n\n")
+        return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
     def complete(self, given: Mapping[str, object]) -> dict[str, Value]:
         """All values of all keys, checked, with defaults filled in."""
