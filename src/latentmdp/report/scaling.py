@@ -45,7 +45,7 @@ def _panel(varied: Varied, algorithms: Sequence[str]) -> dict[str, Any]:
         drawn = [p for p in varied.points if p.algorithm == first["name"] and p.regret > 0]
         ends = [p.x for p in varied.points if p.regret > 0]
         reference = {"slope": slope, "line": _line(drawn, slope, ends)}
-    return {"parameter": varied.parameter, "label": varied.label, "series": series,
+    return {"parameter": varied.parameter, "label": _heading(varied), "series": series,
             "reference": reference}  # fmt: skip
 
 
@@ -62,9 +62,8 @@ def scaling_section(studies: Sequence[Study]) -> Html:
     parts: list[Any] = [
         tag("p", "How regret grows when one size of the problem grows. Each dot is one run; lines "
                  "are fitted on logarithmic axes, so that their slope is the exponent. The dashed "
-                 "line has the slope of the theorem's main term and is drawn through the first "
-                 "learner's points: it bounds the worst problem, so a smaller exponent is no "
-                 "contradiction.")
+                 "line has the theorem's slope and is drawn through the first learner's points. "
+                 "The theorem is an upper bound: a smaller exponent does not contradict it.")
     ]  # fmt: skip
     for i, study in enumerate(studies):
         if len(studies) > 1:
@@ -75,12 +74,18 @@ def scaling_section(studies: Sequence[Study]) -> Html:
 
 def _exponents(study: Study) -> Html:
     rows = [
-        (varied.label, _power(varied.theorem_exponent),
+        (_heading(varied), _power(varied.theorem_exponent),
          *(_interval(varied, name) for name in study.algorithms))
         for varied in study.varied
     ]  # fmt: skip
     headers = ("size varied", "theorem", *study.algorithms)
     return table(f"Exponents with 95% intervals, {study.title}", headers, rows)
+
+
+def _heading(varied: Varied) -> str:
+    """`K: worst gap`, or the label alone where it begins with what is varied."""
+    label = varied.label
+    return label if label.startswith(varied.parameter) else f"{varied.parameter}: {label}"
 
 
 def _power(exponent: float | None) -> Figure:
@@ -91,8 +96,8 @@ def _interval(varied: Varied, algorithm: str) -> Figure:
     fit = varied.fit(algorithm)
     if fit is None:
         return Figure("–")
-    words = f"{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})"
-    return Figure(words.replace("-", "−"))
+    slope, low, high = (f"{x:z.2f}".replace("-", "−") for x in (fit.exponent, fit.low, fit.high))
+    return Figure(f"{slope} ({low} to {high})")
 
 
 def _panels(i: int, study: Study) -> list[Html]:
@@ -108,7 +113,7 @@ def _panels(i: int, study: Study) -> list[Html]:
                 "left out."
             )  # fmt: skip
         panels.append(tag(
-            "div", tag("h3", varied.label), tag("div", id=f"chart-scaling-{i}-{j}"),
+            "div", tag("h3", _heading(varied)), tag("div", id=f"chart-scaling-{i}-{j}"),
             *(tag("p", text, class_="small soft") for text in words if text), class_="panel",
         ))  # fmt: skip
     return [tag("div", *panels, class_="panels")]

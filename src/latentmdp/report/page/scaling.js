@@ -8,7 +8,7 @@ function dot(shape, x, y, tone) {
 
 function scalingChart(host, panel) {
   const series = panel.series.map((s) => ({
-    ...s, name: s.exponent === null ? s.name : `${s.name}, exponent ${fixed(s.exponent, 2).replace("-", "−")}`, tone: colour(s.number), shape: s.number,
+    ...s, name: s.exponent === null ? s.name : `${s.name}, exponent ${fixed(s.exponent, 2).replace(/^-(?=.*[1-9])/, "−").replace("-", "")}`, tone: colour(s.number), shape: s.number,
   }));
   const places = [...new Set(series.flatMap((s) => s.x))].sort((a, b) => a - b);
   if (!places.length) return;
