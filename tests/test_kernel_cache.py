@@ -1,6 +1,7 @@
 """The on-disk cache of compiled kernels notices edits anywhere, and starting stays light."""
 
 import ast
+import gc
 import os
 import shutil
 import subprocess
@@ -97,3 +98,20 @@ print(g())
         assert done.returncode == 0, done.stderr
         found.append(int(done.stdout))
     assert found == [1, 22]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_is_as_before_after_a_compile_also_a_failed_one(on):
+    def broken(x):
+        return x.no_such_attribute
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        assert _cache.numba.njit(lambda x: x + 1)(1) == 2
+        assert gc.isenabled() is on
+        with pytest.raises(_cache.numba.TypingError):
+            _cache.numba.njit(broken)(1)
+        assert gc.isenabled() is on
+    finally:
+        (gc.enable if before else gc.disable)()
