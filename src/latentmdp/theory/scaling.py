@@ -12,21 +12,24 @@ from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 
 
-def choice(gap: float, *, p: float = 0.5, actions: int = 2) -> LatentMDP:
-    """One decision: the last action pays 1 with probability `p + gap`, the others with `p`.
+def choice(gap: float, *, p: float = 0.5, horizon: int = 2) -> LatentMDP:
+    """One decision: action 1 wins with probability `p + gap`, action 0 with `p`.
 
-    States: start, win, end; two steps. `Var*` is `p (1 - p)`, or what the best action has if that
-    is more.
+    States: start, win, lose; the first step decides, each later one pays `1/(H-1)` in `win`. So the
+    return is 1 or 0 whatever the horizon, and `Var*` is the larger variance of the two coins.
     """
-    if not (0.0 < p <= p + gap < 1.0 and actions >= 1):
-        raise ModelError(f"0 < p <= p + gap < 1 and actions >= 1; found {p}, {gap}, {actions}")
-    P = np.zeros((1, 3, actions, 3))
-    P[0, 0] = [0.0, p, 1.0 - p]
-    P[0, 0, -1] = [0.0, p + gap, 1.0 - p - gap]
-    P[0, 1:, :, 2] = 1.0
-    R = np.zeros((1, 3, actions))
-    R[0, 1] = 1.0
-    return LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], 2)
+    if not (0.0 < p <= p + gap < 1.0 and horizon >= 2):
+        raise ModelError(
+            f"choice needs 0 < p <= p + gap < 1 and a horizon of 2 at least; found p={p}, "
+            f"gap={gap}, horizon={horizon}"
+        )
+    P = np.zeros((1, 3, 2, 3))
+    P[0, 0, 0, 1:] = p, 1.0 - p
+    P[0, 0, 1, 1:] = p + gap, 1.0 - p - gap
+    P[0, 1, :, 1] = P[0, 2, :, 2] = 1.0
+    R = np.zeros((1, 3, 2))
+    R[0, 1] = 1.0 / (horizon - 1)
+    return LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], horizon)
 
 
 def more_contexts(model: LatentMDP, copies: int) -> LatentMDP:
