@@ -10,7 +10,14 @@ import latentmdp as lm
 from latentmdp import ModelError
 from latentmdp.cli import run as cli
 from latentmdp.theory import bounds
-from latentmdp.theory.lower_bound import all_secrets, figure, play_lower_bound
+from latentmdp.theory.lower_bound import (
+    Rules,
+    all_secrets,
+    figure,
+    neighbours,
+    play_lower_bound,
+    play_many,
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +68,47 @@ def test_markov_class_is_refused():
 def test_figure_is_written(game, tmp_path):
     figure({"K": [game, game], "M": [game]}, tmp_path / "bound.png")
     assert (tmp_path / "bound.png").stat().st_size > 5000
+
+
+def test_many_games_are_played_once_each_and_as_alone(game):
+    rules = Rules(1, 6, 2, 20_000, secrets=4)
+    said = []
+    played = play_many([rules, rules], say=said.append)
+    assert said[-1] == "8 of 8 runs played"  # 4 secrets, two players; the second game is the first
+    assert played[0] is played[1]
+    np.testing.assert_array_equal(played[0].regrets, game.regrets)
+    np.testing.assert_array_equal(played[0].random, game.random)
+    in_processes = play_many([Rules(1, 6, 2, 20_000, "random", secrets=1)], jobs=2)[0]
+    assert in_processes.regrets == in_processes.random
+
+
+def test_neighbours_vary_one_size_and_skip_what_is_impossible():
+    varied = neighbours(Rules(3, 7, 2, 10**5, secrets=9))
+    assert list(varied) == ["K", "M", "S", "A"]
+    assert [r.episodes for r in varied["K"]] == [10**4, 10**5, 10**6]
+    assert [r.contexts for r in varied["M"]] == [1, 2, 3, 4]
+    assert [r.states for r in varied["S"]] == [7, 8, 11, 19]
+    assert all(r.secrets == 3 for many in varied.values() for r in many)
+    few = neighbours(Rules(24, 8, 2, 10**6))  # 24 <= floor(S/2)! needs 8 states
+    assert [r.states for r in few["S"]] == [8, 11, 19]
+    assert [r.contexts for r in neighbours(Rules(7, 8, 2, 10**6))["M"]] == [1, 2, 4, 7]
+
+
+def test_command_draws_the_figure(capsys, tmp_path):
+    place = tmp_path / "bound.svg"
+    arguments = ["lower-bound", "-m", "1", "-s", "6", "-k", "1e3", "-a", "random", "--secrets", "1"]
+    assert cli([*arguments, "--jobs", "1", "--figure", str(place), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert place.read_text(encoding="utf-8").count("<svg") == 1
+    assert set(facts["varied"]) == {"K", "M", "S", "A"}
+    for name, field in (("K", "episodes"), ("M", "contexts"), ("S", "states"), ("A", "actions")):
+        sizes = [game[field] for game in facts["varied"][name]]
+        assert len(sizes) >= 3
+        assert sizes == sorted(set(sizes))
+    assert cli([*arguments, "--figure", str(tmp_path / "bound.txt")]) == 2
+    assert "must end in" in capsys.readouterr().err
+    assert cli([*arguments, "--figure", str(tmp_path / "no" / "bound.svg")]) == 2
+    assert "folder must exist" in capsys.readouterr().err
 
 
 def test_command_lower_bound(capsys):

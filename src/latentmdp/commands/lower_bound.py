@@ -1,11 +1,12 @@
 """`latentmdp lower-bound`: a learner against the secrets of the paper's hard instances."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import AsJson, print_json, print_text, whole_number
+from latentmdp.commands._common import AsJson, print_json, print_text, whole_number, working
+from latentmdp.errors import ModelError
 
 
 def lower_bound_command(
@@ -39,35 +40,42 @@ def lower_bound_command(
             help="Also vary K, M, S, A one at a time and draw regret beside the bounds.",
         ),
     ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes.", min=1)] = 2,
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """Play a learner against secrets of the hard family: measured regret beside the lower bound."""
+    from latentmdp.theory.lower_bound import Rules, neighbours, play_many
     from latentmdp.theory.lower_bound import figure as draw
-    from latentmdp.theory.lower_bound import play_lower_bound
 
-    base: dict[str, Any] = {
-        "contexts": contexts, "states": states, "actions": actions, "episodes": episodes,
-        "algorithm": algorithm, "policy_class": policy_class, "variance": variance,
-        "secrets": secrets, "runs": runs, "seed": seed, "bonus_scale": bonus_scale,
-    }  # fmt: skip
-    game = play_lower_bound(**base)
+    rules = Rules(
+        contexts, states, actions, episodes, algorithm, policy_class, variance, None, secrets, runs,
+        0.1, bonus_scale, seed,
+    )  # fmt: skip
+    varied = neighbours(rules) if figure is not None else {}
+    if figure is not None:
+        check_figure(figure)
+    with working("playing against the secrets") as say:
+        games = play_many(
+            [rules, *(r for many in varied.values() for r in many)], jobs=jobs, say=say
+        )
+    game, others = games[0], iter(games[1:])
     facts = game.to_dict()
     if not json:
         print_text(str(game))
     if figure is not None:
-        varied = {
-            "K": [{"episodes": max(episodes // 10**i, 1000)} for i in (2, 1, 0)],
-            "M": [{"contexts": m} for m in (1, 2, 4, 6)],
-            "S": [{"states": s} for s in (8, 11, 19, 35)],
-            "A": [{"actions": a} for a in (2, 4, 8)],
-        }
-        games = {
-            name: [play_lower_bound(**{**base, **change}) for change in changes]
-            for name, changes in varied.items()
-        }
-        draw(games, figure)
+        drawn = {name: [next(others) for _ in many] for name, many in varied.items()}
+        draw(drawn, figure)
         facts["figure"] = str(figure)
+        facts["varied"] = {name: [g.to_dict() for g in many] for name, many in drawn.items()}
         if not json:
-            print_text(f"figure written to {figure}")
+            print_text(f"figure written to {figure}: {drawn['K'][0].n_secrets} secrets per size")
     if json:
         print_json(facts)
+
+
+def check_figure(path: Path) -> None:
+    """Refuse before an hour of work what Matplotlib would refuse after it."""
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise ModelError(f"the figure must end in .svg, .png or .pdf; it is {path.name}")
+    if not path.absolute().parent.is_dir():
+        raise ModelError(f"the figure's folder must exist; {path.parent} does not")

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,67 +133,187 @@ def play_lower_bound(
     All `C^M` secrets if they are at most `secrets`, else that many, drawn; `runs` runs each. The
     bound is for the history class; another is refused.
     """
-    from latentmdp.domains.lower_bound import hard_instance
+    rules = Rules(
+        contexts, states, actions, episodes, algorithm, policy_class, variance, horizon, secrets,
+        runs, delta, bonus_scale, seed,
+    )  # fmt: skip
+    return play_many([rules])[0]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The arguments of `play_lower_bound`, checked."""
+
+    contexts: int = 2
+    states: int = 11
+    actions: int = 2
+    episodes: int = 10**6
+    algorithm: str = "mvp"
+    policy_class: str = "history"
+    variance: float = 0.25
+    horizon: int | None = None
+    secrets: int = 16
+    runs: int = 1
+    delta: float = 0.1
+    bonus_scale: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.bound()  # refuses what the theorem does not cover
+        if self.secrets < 1 or self.runs < 1:
+            raise ModelError(
+                f"secrets and runs must be at least 1; they are {self.secrets} and {self.runs}"
+            )
+
+    def bound(self) -> LowerBound:
+        """What the theorem says."""
+        return lower_bound(
+            self.contexts, self.states, self.actions, self.episodes, x=self.x,
+            policy_class=self.policy_class,
+        )  # fmt: skip
+
+    @property
+    def x(self) -> float:
+        """The reward that gives the family this variance."""
+        return 2.0 * math.sqrt(self.variance)
+
+    def instance(self, secret: Secrets | None = None) -> HardInstance:
+        """The family's instance with this secret."""
+        from latentmdp.domains.lower_bound import hard_instance
+
+        return hard_instance(
+            self.contexts, self.states, self.actions, horizon=self.horizon, variance=self.variance,
+            episodes=self.episodes, secrets=secret,
+        )  # fmt: skip
+
+    def chosen(self) -> tuple[list[Secrets], bool]:
+        """The secrets to play against, and whether these are all."""
+        first = self.instance()
+        if first.choices**self.contexts <= self.secrets:
+            return all_secrets(self.contexts, first.leaves, self.actions), True
+        rng = np.random.default_rng(self.seed)
+        drawn = rng.integers(first.choices, size=(self.secrets, self.contexts))
+        A = self.actions
+        return [tuple((int(c) // A, int(c) % A) for c in row) for row in drawn], False
+
+    def tasks(self) -> list[tuple[Rules, str, Secrets, int]]:
+        """One per run: the learner's first, then those of `random`."""
+        pairs = list(itertools.product(self.chosen()[0], range(self.runs)))
+        return [
+            (self, name, secret, self.seed + j + r)
+            for name in (self.algorithm, "random")
+            for j, (secret, r) in enumerate(pairs)
+        ]
+
+    def game(self, regrets: Floats) -> Game:
+        """The game from the regrets of its tasks."""
+        secrets, every = self.chosen()
+        half = len(regrets) // 2
+        first = self.instance(secrets[0])
+        promise = upper_bound(
+            self.contexts, self.states, self.actions, first.horizon, self.episodes, Gamma=2,
+            variance=self.variance, delta=self.delta,
+        )  # fmt: skip
+        return Game(
+            self.algorithm, first, self.episodes, regrets[:half], regrets[half:], len(secrets),
+            every, self.bound(), promise.total,
+        )  # fmt: skip
+
+
+def _regret(task: tuple[Rules, str, Secrets, int]) -> float:
     from latentmdp.learning.learn import learn
 
-    x = 2.0 * math.sqrt(variance)
-    bound = lower_bound(contexts, states, actions, episodes, x=x, policy_class=policy_class)
-    if secrets < 1 or runs < 1:
-        raise ModelError(f"secrets and runs must be at least 1; they are {secrets} and {runs}")
-    sizes: dict[str, Any] = {
-        "contexts": contexts, "states": states, "actions": actions, "horizon": horizon,
-        "variance": variance, "episodes": episodes,
-    }  # fmt: skip
-    first = hard_instance(**sizes)
-    count = first.choices**contexts
-    rng = np.random.default_rng(seed)
-    chosen: list[Secrets]
-    if count <= secrets:
-        chosen = all_secrets(contexts, first.leaves, actions)
-    else:
-        drawn = rng.integers(first.choices, size=(secrets, contexts))
-        chosen = [tuple((int(c) // actions, int(c) % actions) for c in row) for row in drawn]
-    regrets: dict[str, list[float]] = {algorithm: [], "random": []}
-    for name, found in regrets.items():
-        for j, (secret, r) in enumerate(itertools.product(chosen, range(runs))):
-            instance = hard_instance(**sizes, secrets=secret)
-            value = instance.optimal_value("history")
-            run = learn(
-                instance.model(), name, episodes, policy_class, delta, bonus_scale,
-                seed=seed + j + r, optimal=(value, value),
-            )  # fmt: skip
-            found.append(run.regret)
-    promise = upper_bound(
-        contexts, states, actions, first.horizon, episodes, Gamma=2, variance=x * x / 4.0,
-        delta=delta,
+    rules, name, secret, seed = task
+    instance = rules.instance(secret)
+    value = instance.optimal_value("history")
+    run = learn(
+        instance.model(), name, rules.episodes, rules.policy_class, rules.delta, rules.bonus_scale,
+        seed=seed, optimal=(value, value),
     )  # fmt: skip
-    return Game(
-        algorithm, hard_instance(**sizes, secrets=chosen[0]), episodes,
-        np.array(regrets[algorithm]), np.array(regrets["random"]), len(chosen), count <= secrets,
-        bound, promise.total,
-    )  # fmt: skip
+    return run.regret
+
+
+def play_many(
+    games: Sequence[Rules], *, jobs: int = 1, say: Callable[[str], None] | None = None
+) -> list[Game]:
+    """Play several games, runs spread over `jobs` processes; `say` is told how far it is."""
+    different = list(dict.fromkeys(games))
+    tasks = [task for rules in different for task in rules.tasks()]
+    found: list[float] = []
+    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+        for regret in map(_regret, tasks) if pool is None else pool.map(_regret, tasks):
+            found.append(regret)
+            if say is not None:
+                say(f"{len(found)} of {len(tasks)} runs played")
+    left = iter(found)
+    played = {
+        rules: rules.game(np.array(list(itertools.islice(left, len(rules.tasks())))))
+        for rules in different
+    }
+    return [played[rules] for rules in games]
+
+
+def neighbours(rules: Rules, secrets: int = 3) -> dict[str, list[Rules]]:
+    """The games of the figure: `K, M, S, A` varied one at a time, `secrets` at most for each."""
+    rules = replace(rules, secrets=min(rules.secrets, secrets))
+    K = rules.episodes
+    sizes: dict[str, tuple[str, Iterable[int]]] = {
+        "K": ("episodes", (max(K // 10, 1), K, 10 * K)),
+        "M": ("contexts", {1, 2, 4, rules.contexts}),
+        "S": ("states", {8, 11, 19, rules.states}),
+        "A": ("actions", {2, 4, 8, rules.actions}),
+    }
+    return {
+        name: [other for size in sorted(found) if (other := _with(rules, field, size))]
+        for name, (field, found) in sizes.items()
+    }
+
+
+def _with(rules: Rules, field: str, size: int) -> Rules | None:
+    changes: dict[str, Any] = {field: size}
+    try:
+        return replace(rules, **changes)
+    except ModelError:  # as M <= floor(S/2)!
+        return None
 
 
 def figure(games: dict[str, list[Game]], path: str | Path) -> None:
-    """One panel per varied size (`K`, `M`, `S`, `A`): regret, `random`, both bounds; to a file."""
+    """One panel per varied size (`K`, `M`, `S`, `A`): regret, `random`, the bound; to a file."""
     import matplotlib
 
     matplotlib.use("Agg", force=False)
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    fig, axes = plt.subplots(1, len(games), figsize=(4 * len(games), 3.6), layout="constrained")
-    for ax, (name, played) in zip(np.atleast_1d(axes), games.items(), strict=True):
+    fig, axes = plt.subplots(
+        1, len(games), figsize=(3.1 * len(games), 3.4), layout="constrained", sharey=True,
+        squeeze=False,
+    )  # fmt: skip
+    for ax, (name, played) in zip(axes[0], games.items(), strict=True):
         sizes = {
             "K": [g.episodes for g in played],
             "M": [g.instance.contexts for g in played],
             "S": [g.instance.states for g in played],
             "A": [g.instance.actions for g in played],
         }[name]
-        mean, error = [g.mean for g in played], [g.error for g in played]
-        ax.errorbar(sizes, mean, yerr=error, marker="o", label=played[0].algorithm)
-        ax.plot(sizes, [g.random.mean() for g in played], marker=".", label="random")
-        ax.plot(sizes, [g.bound.value for g in played], "k--", label="lower bound")
-        ax.set(xscale="log", yscale="log", xlabel=name, ylabel="regret")
-    np.atleast_1d(axes)[0].legend()
+        ax.plot(
+            sizes, [g.random.mean() for g in played], "s-", mfc="none", label="random", color="C1"
+        )
+        ax.errorbar(
+            sizes, [g.mean for g in played], yerr=[np.nan_to_num(g.error) for g in played],
+            fmt="o-", capsize=3, label=played[0].algorithm, color="C0",
+        )  # fmt: skip
+        bound = [g.bound.value if g.bound.applies else math.nan for g in played]
+        ax.plot(sizes, bound, "k--", label="lower bound")
+        ax.set(xscale="log", yscale="log", xlabel=name)
+        if name != "K":  # few sizes: name each
+            ax.set_xticks(sizes)
+            ax.xaxis.set_major_formatter(ScalarFormatter())
+            ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.minorticks_off()
+        ax.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("regret")
+    lines, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(lines, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     fig.savefig(path)
     plt.close(fig)
