@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import latentmdp as lm
-from latentmdp.kernels import optimistic_backup
-from latentmdp.kernels.optimistic_backup import bonus_block, compiled, interval_block
+from latentmdp.kernels import optimistic_interval
+from latentmdp.kernels.optimistic_backup import compiled
+from latentmdp.kernels.optimistic_bonus import bonus_block
+from latentmdp.kernels.optimistic_interval import interval_block
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
@@ -166,7 +168,7 @@ def test_dropping_the_cap_breaks_at_most_one():
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):
     """Kernels reached by address give what the same functions give uncompiled."""
-    monkeypatch.setattr(optimistic_backup, "sort_layer", optimistic_backup.sort_layer.py_func)
+    monkeypatch.setattr(optimistic_interval, "sort_layer", optimistic_interval.sort_layer.py_func)
     rng = np.random.default_rng(9)
     for algorithm, kernel, rest in (
         ("mvp", bonus_block, ()),

@@ -339,3 +339,33 @@ def test_one_context_is_plain_backward_induction():
         for policy_class in ("markov", "history"):
             plan = optimistic_plan(model, visits, algorithm, policy_class, bonus_scale=0.05)
             assert plan.lower == pytest.approx(plan.upper, abs=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+@pytest.mark.parametrize("name", ["markov", "history"])
+def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
+    """Remembered values after some rows changed are, to the bit, those of a new evaluation."""
+    rng = np.random.default_rng(5)
+    model = small_model(rng, 3, 4, 2, 4)
+    known, setting = Known.of(model), Setting(3, 4, 2, 4, 1000, 0.1, 0.02)
+    counts = Counts.from_visits(random_counts(rng, model, (100, 1000)))
+    planner = make_planner(known, rule_named(algorithm), setting, name, np.random.default_rng(0))
+    planner.replan(counts)
+    search = planner.searches[0]
+    x = search.arena
+    policies = rng.integers(0, 2, (5, x.N))  # more than are remembered
+    for _ in range(40):
+        rows = rng.choice(counts.rows, 2, replace=False)
+        for row in rows:
+            counts.n[row] += 50
+            counts.n_next[counts.indptr[row]] += 50
+            counts.snapshot(row)
+        search.update(counts, rows)
+        policy = policies[rng.integers(len(policies))]
+        value, values = search.evaluate(policy), x.F[x.alpha : x.alpha + x.N * x.M].copy()
+        bound, known_q = search.upper, x.F[x.known_q : x.known_q + 4 * 4 * 2 * 3].copy()
+        x.I[x.age : x.age + 4] = 0  # forget
+        assert search.evaluate(policy) == value
+        assert search.bound(range(3)) == bound
+        np.testing.assert_array_equal(x.F[x.alpha : x.alpha + x.N * x.M], values)
+        np.testing.assert_array_equal(x.F[x.known_q : x.known_q + len(known_q)], known_q)

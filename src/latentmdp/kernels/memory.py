@@ -8,7 +8,7 @@ of a step are numbered in the order of arrival.
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_backup import arena_at
+from latentmdp.kernels.optimistic_arena import arena_at
 
 
 @kernel
@@ -112,6 +112,28 @@ def build(
                     succ[edges - 1] = D + found
         begin = end
     return nodes, edges, complete
+
+
+@kernel
+def mark_active(here):
+    """Mark the contexts that can be at a memory node: some path of slots leads them there."""
+    x = arena_at(here)
+    I, G, T, M, S, A, D = x.I, x.G, x.T, x.M, x.S, x.A, x.D  # noqa: E741
+    for i in range(D * M, x.N * M):
+        I[x.active + i] = 0
+    for s in range(S):
+        for m in range(M):
+            if x.P[x.root + m * S + s] > 0.0:
+                I[x.active + G[x.first + s] * M + m] = 1
+    for n in range(D, x.N):  # children have larger numbers, or are default nodes
+        for m in range(M):
+            if I[x.active + n * M + m] == 0:
+                continue
+            for a in range(A):
+                row = (m * S + G[n]) * A + a
+                first = x.succ + G[x.edge + (n - D) * A + a]
+                for k in range(T[row], T[row + 1]):
+                    I[x.active + G[first + T[x.obs + k]] * M + m] = 1
 
 
 @kernel

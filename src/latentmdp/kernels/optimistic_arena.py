@@ -1,32 +1,63 @@
-"""The arena: five flat arrays and the offsets of everything in them.
+"""The arena: five flat arrays that hold a model, a graph, policies and values, and where in them.
 
 Compiled code that takes dozens of arrays compiles for minutes and spends its time counting
-references; five flat arrays do neither. Kernels take the whole arena as `x` and read, say,
-`x.F[x.alpha + n*x.M + m]`.
+references; five flat arrays do neither. Kernels take the whole arena as `x`: `x.F, x.I, x.P, x.G,
+x.T` are the arrays, every other field is a size or an *offset*, the place where an array begins.
+An array of shape `(N, M)` at `x.alpha` in `F` is read as `x.F[x.alpha + n*x.M + m]`.
 
-    T  int    model: indptr, next, obs               (layout of the rows)
-    P  float  model: slot (4 per slot: p_hat, reward, lower, upper),
-                     coef (5 per row: reward + c3, c1, c2, unseen, budget), root (M, S)
-    G  int    graph: state, step (N,), span (H+1,), first (S,), edge (memory nodes, A), succ
-    F  float  values and scratch
-    I  int    policies, masks, orders and scratch
-
-Values come in three sets, number 0 (the policy in force), 1 (on trial), 2 (context known; default
-nodes only); each has its own order of the default nodes' values, which interval models need.
+    array  holds         at offset            shape
+    T int  rows          0                    (rows+1,)   indptr: slots of row (m*S + s)*A + a
+                         next, obs            (slots,)    next state, number of the observation
+    P flt  coefficients  0                    (slots, 4)  p_hat, reward, lower, upper
+                         coef                 (rows, 5)   reward + c3, c1, c2, unseen, budget
+                         root                 (M, S)      probability of context and first state
+    G int  graph         0, step              (N,)        state, step of a node
+                         span                 (H+1,)      memory nodes of step t: span[t]:span[t+1]
+                         first                (S,)        node of a first state
+                         edge, succ           (memory nodes, A), (edges,)
+    F flt  values        alpha                (3, N, M)   sets 0 (policy in force), 1 (on trial),
+                                                          2 (context known; default nodes only)
+                         g                    (N, M)      derivative of the objective in set 0
+                         q, top               (N, M), (N+M,)       scratch of sweeps
+                         known_q              (H, S, A, M)         actions, context known
+                         best, total          (3, H+1, M, S), (3, H+1, M, S+1)   values of default
+                                              nodes in descending order, their running sums
+                         memo                 (MEMO, N, M)         values of remembered policies
+                         v, share, weight, diff, tilted            scratch of one backup, kicks
+    I int  policies      policy, candidate, proposal, kicked   (N,)   an action per node
+                         live, every, wanted  (N,)        masks of nodes
+                         active               (N, M)      whether a context can be at a node
+                         by_value, rank       (3, H+1, M, S)       order of the default nodes
+                         memo_policy          (MEMO, N)   remembered policies
+                         dirty                (MEMO+1, rows)       rows changed since; the last
+                                                          is for the values with context known
+                         stale                (MEMO+1, M) whether a context has dirty rows
+                         age                  (MEMO+1,)   when last used, 0 if never; the clock
+                         pos, skip, sort, ranges          scratch of one backup
 
 Nodes. The first `D = (H+1)*S` nodes are the *default* nodes, number `t*S + s`: the Markov policy,
 and what follows an observation that a policy with memory does not expect. Those of step `H` are
-worth 0. Memory nodes come after them, by step: `span[t]:span[t+1]`. The child of node `n` under
-slot `k` and action `a` is the default node of `next[k]` at the next step if `n` is a default node,
-else `succ[edge[n - D, a] + obs[k]]`.
+worth 0. Memory nodes come after them, by step. The child of node `n` under slot `k` and action `a`
+is the default node of `next[k]` at the next step if `n` is a default node, else
+`succ[edge[n - D, a] + obs[k]]`. A context is *active* at a memory node if some path of slots leads
+it there; values of the other pairs are never used and stay 0.
+
+Python calls kernels with the arena's address alone (`x.here`); `arena_at` finds the rest.
 """
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from latentmdp.kernels._cache import helper
 
 ARENAS: dict[int, "Arena"] = {}  # by address; used without compilation only
-HEADER = 64  # the first integers of `I` repeat the sizes, offsets and addresses, for indirect calls
+HEADER = 64  # the first integers of `I`: addresses and sizes of the arrays, then sizes and offsets
+MEMO = 3  # policies whose values are remembered: the one in force and those that break ties
 
 
 class Arena(NamedTuple):
@@ -60,6 +91,7 @@ class Arena(NamedTuple):
     known_q: int
     best: int  # (3, H+1, M, S)
     total: int  # (3, H+1, M, S+1)
+    memo: int
     v: int
     share: int
     weight: int
@@ -73,8 +105,13 @@ class Arena(NamedTuple):
     live: int
     every: int
     wanted: int
+    active: int
     by_value: int  # (3, H+1, M, S) states in descending order of value
     rank: int  # (3, H+1, M, S)
+    memo_policy: int
+    dirty: int
+    stale: int
+    age: int
     pos: int
     skip: int
     sort: int
@@ -120,14 +157,16 @@ def make_arena(
     F, F_size = _offsets(
         {
             "alpha": 3 * N * M, "g": N * M, "q": N * M, "top": N + M, "known_q": H * S * A * M,
-            "best": layers * S, "total": layers * (S + 1), "v": S + 2, "share": 2 * S + 6,
-            "weight": S + 2, "diff": S + 2, "tilted": M * S,
+            "best": layers * S, "total": layers * (S + 1), "memo": MEMO * N * M, "v": S + 2,
+            "share": 2 * S + 6, "weight": S + 2, "diff": S + 2, "tilted": M * S,
         }
     )  # fmt: skip
     I, I_size = _offsets(  # noqa: E741
         {
             "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N,
-            "every": N, "wanted": N, "by_value": layers * S, "rank": layers * S, "pos": S + 2,
+            "every": N, "wanted": N, "active": N * M, "by_value": layers * S, "rank": layers * S,
+            "memo_policy": MEMO * N, "dirty": (MEMO + 1) * rows, "stale": (MEMO + 1) * M,
+            "age": MEMO + 1, "pos": S + 2,
             "skip": S + 2, "sort": S + 2, "ranges": 4 * S + 12,
         }
     )  # fmt: skip
@@ -144,8 +183,8 @@ def make_arena(
         T=ints[0], P=np.zeros(P_size), G=ints[1], F=np.zeros(F_size), I=ints[2],
     )  # fmt: skip
     x.P[-1] = cap
-    head = [x.interval, 0, *x[2:-5]]
-    head += [value for array in x[-5:] for value in (array.ctypes.data, array.size)]
+    head = [value for array in x[-5:] for value in (array.ctypes.data, array.size)]
+    head += [x.interval, *x[2:-5]]
     assert len(head) <= HEADER
     if values_at == 0:
         ARENAS[x.here] = x
@@ -155,5 +194,43 @@ def make_arena(
     x.G[x.span : x.span + H + 1] = D
     x.G[x.first : x.first + S] = np.arange(S)
     x.I[x.every : x.every + N] = 1
+    x.I[x.active : x.active + N * M] = 1
+    x.I[x.dirty : x.dirty + (MEMO + 1) * rows] = 1
+    x.I[x.stale : x.stale + (MEMO + 1) * M] = 1
     x.I[x.by_value : x.by_value + layers * S] = np.tile(np.arange(S), layers)
     return x
+
+
+# ------------------------------------------------------------- arenas by address
+
+
+@intrinsic
+def _pointer(typing_context, address):
+    """An integer as a pointer."""
+
+    def codegen(context, builder, signature, args):
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), codegen
+
+
+@helper
+def arena_at(here):
+    """The arena whose header lies at this address."""
+    h = carray(_pointer(here), HEADER, np.int64)
+    T = carray(_pointer(h[0]), h[1], np.int64)
+    P = carray(_pointer(h[2]), h[3], np.float64)
+    G = carray(_pointer(h[4]), h[5], np.int64)
+    F = carray(_pointer(h[6]), h[7], np.float64)
+    I = carray(_pointer(h[8]), h[9], np.int64)  # noqa: E741
+    return Arena(
+        h[10], P[-1], h[11], h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19], h[20],
+        h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28], h[29], h[30], h[31], h[32],
+        h[33], h[34], h[35], h[36], h[37], h[38], h[39], h[40], h[41], h[42], h[43], h[44],
+        h[45], h[46], h[47], h[48], h[49], h[50], h[51], h[52], h[53], h[54], h[55], h[56],
+        h[57], h[58], h[59], T, P, G, F, I,
+    )  # fmt: skip
+
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    arena_at = ARENAS.__getitem__

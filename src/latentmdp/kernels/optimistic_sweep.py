@@ -11,7 +11,8 @@ agrees.
 """
 
 from latentmdp.kernels._cache import helper, kernel
-from latentmdp.kernels.optimistic_backup import arena_at, backup, push
+from latentmdp.kernels.optimistic_arena import MEMO, arena_at
+from latentmdp.kernels.optimistic_backup import backup, push
 
 TOLERANCE = 1e-12
 
@@ -42,18 +43,101 @@ def evaluate_policy(x, policy, which):
 
 
 @helper
+def mark_dirty(x, row):
+    """This row has changed: what is remembered must be brought up to date before use."""
+    rows = x.M * x.S * x.A
+    for k in range(MEMO + 1):
+        x.I[x.dirty + k * rows + row] = 1
+        x.I[x.stale + k * x.M + row // (x.S * x.A)] = 1
+
+
+@helper
+def mark_clean(x, k, m):
+    """What slot `k` remembers of context `m` is up to date."""
+    pairs = x.S * x.A
+    x.I[x.stale + k * x.M + m] = 0
+    for i in range(pairs):
+        x.I[x.dirty + (k * x.M + m) * pairs + i] = 0
+
+
+@helper
+def update_context(x, policy, k, m):
+    """Bring the values (set 0) of slot `k`'s policy in context `m` up to date with dirty rows.
+
+    Backwards; while no later value has moved, only nodes whose own row is dirty are touched.
+    """
+    S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
+    dirty = x.dirty + (k * M + m) * S * A
+    moved = False
+    for t in range(x.H - 1, -1, -1):
+        now = False
+        for part in range(2):
+            n0 = t * S if part == 0 else G[x.span + t]
+            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
+            some = False
+            for n in range(n0, n1):
+                hit = moved or I[dirty + G[n] * A + I[policy + n]] != 0
+                some = some or hit
+                I[x.wanted + n] = hit
+            if not some:
+                continue
+            backup(x, n0, n1, x.wanted, policy, -1, m, m + 1, 0, x.q)
+            for n in range(n0, n1):
+                at = n * M + m
+                if I[x.wanted + n] and F[x.q + at] != F[x.alpha + at]:
+                    F[x.alpha + at] = F[x.q + at]
+                    now = True
+        moved = now
+
+
+@helper
+def recall(x, policy):
+    """The slot that remembers this policy's values; else the one used longest ago, as `-1 - k`."""
+    I, oldest = x.I, 0  # noqa: E741
+    for k in range(MEMO):
+        if I[x.age + k] > 0:
+            n, at = 0, x.memo_policy + k * x.N
+            while n < x.N and I[at + n] == I[policy + n]:
+                n += 1
+            if n == x.N:
+                return k
+        if I[x.age + k] < I[x.age + oldest]:
+            oldest = k
+    return -1 - oldest
+
+
+@helper
 def context_known(x, m):
-    """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`."""
-    S, A, M, F = x.S, x.A, x.M, x.F
+    """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`.
+
+    Only rows that are dirty or follow a value that moved.
+    """
+    S, A, M, F, I = x.S, x.A, x.M, x.F, x.I  # noqa: E741
     known = x.alpha + 2 * x.N * M
+    dirty = x.dirty + (MEMO * M + m) * S * A
+    moved = False
     for t in range(x.H - 1, -1, -1):
         for a in range(A):
-            backup(x, t * S, (t + 1) * S, x.every, 0, a, m, m + 1, 2, x.q)
+            some = moved
+            for s in range(S):
+                hit = moved or I[dirty + s * A + a] != 0
+                some = some or hit
+                I[x.wanted + t * S + s] = hit
+            if not some:
+                continue
+            backup(x, t * S, (t + 1) * S, x.wanted, 0, a, m, m + 1, 2, x.q)
             for n in range(t * S, (t + 1) * S):
-                value = F[x.q + n * M + m]
-                F[x.known_q + (n * A + a) * M + m] = value
-                at = known + n * M + m
-                F[at] = value if a == 0 else max(F[at], value)
+                if I[x.wanted + n]:
+                    F[x.known_q + (n * A + a) * M + m] = F[x.q + n * M + m]
+        moved = False
+        for n in range(t * S, (t + 1) * S):
+            value = F[x.known_q + n * A * M + m]
+            for a in range(1, A):
+                value = max(value, F[x.known_q + (n * A + a) * M + m])
+            if value != F[known + n * M + m]:
+                F[known + n * M + m] = value
+                moved = True
+    mark_clean(x, MEMO, m)
 
 
 @helper
@@ -124,27 +208,33 @@ def reach(x, policy, which, root, tilted, through_cap):
             n1 = (t + 1) * S if part == 0 else x.G[x.span + t + 1]
             if n1 > n0:
                 push(x, n0, n1, policy, which, through_cap)
+    prior = x.top + x.N
+    for m in range(M):
+        F[prior + m] = 0.0
+        for s in range(S):
+            F[prior + m] += x.P[x.root + m * S + s]
     for n in range(x.N):  # unreached: the objective does not depend on it; act as from the prior
         total = 0.0
         for m in range(M):
             total += F[x.g + n * M + m]
         if total == 0.0:
             for m in range(M):
-                for s in range(S):
-                    F[x.g + n * M + m] += x.P[x.root + m * S + s]
+                F[x.g + n * M + m] = F[prior + m] * x.I[x.active + n * M + m]
 
 
 @helper
 def sweep(x, policy, which):
     """Best action at every weighted node, backwards, with already updated later values.
 
-    Rewrites the policy and its values (set `which`); returns the number of switches. Actions are
-    skipped when even a known context could not make them win.
+    Set 0 holds the policy's values. Rewrites the policy and its values (to set `which`); returns
+    the number of switches. Actions are skipped when even a known context could not make them win;
+    incumbent actions are not evaluated anew while no later value has moved.
     """
     S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
     alpha = x.alpha + which * x.N * M
-    switches = 0
+    switches, moved = 0, False
     for t in range(x.H - 1, -1, -1):
+        now = False
         for part in range(2):
             n0 = t * S if part == 0 else G[x.span + t]
             n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
@@ -162,7 +252,11 @@ def sweep(x, policy, which):
                     I[x.wanted + n] = wanted
                 if not some or n1 <= n0:
                     continue
-                backup(x, n0, n1, x.wanted, policy, a, 0, M, which, x.q)
+                if a >= 0 or moved:
+                    backup(x, n0, n1, x.wanted, policy, a, 0, M, which, x.q)
+                else:
+                    for i in range(n0 * M, n1 * M):
+                        F[x.q + i] = F[x.alpha + i]
                 for n in range(n0, n1):
                     if I[x.wanted + n] == 0:
                         continue
@@ -174,11 +268,14 @@ def sweep(x, policy, which):
                         F[x.top + n] = value
                         I[x.candidate + n] = a
                         for m in range(M):
-                            F[alpha + n * M + m] = F[x.q + n * M + m]
+                            new = F[x.q + n * M + m]
+                            now = now or new != F[x.alpha + n * M + m]
+                            F[alpha + n * M + m] = new
             for n in range(n0, n1):
                 if I[x.candidate + n] >= 0:
                     I[policy + n] = I[x.candidate + n]
                     switches += 1
+        moved = now
     return switches
 
 
@@ -259,17 +356,44 @@ def checked_pass(x, policy, value, every):
 
 @kernel
 def bound(here, contexts):
-    """`root_bound` after new dynamic programming in these contexts."""
+    """`root_bound` after all rows of these contexts have changed."""
     x = arena_at(here)
     for m in contexts:
+        for i in range(x.S * x.A):
+            mark_dirty(x, m * x.S * x.A + i)
         context_known(x, m)
     return root_bound(x)
 
 
 @kernel
 def evaluate(here, policy):
-    """Exact optimistic value of a policy; its values are in set 0."""
-    return evaluate_policy(arena_at(here), policy, 0)
+    """Exact optimistic value of a policy; its values are in set 0.
+
+    The last few policies are remembered: only contexts with dirty rows are evaluated anew.
+    """
+    x = arena_at(here)
+    F, I, M = x.F, x.I, x.M  # noqa: E741
+    k = recall(x, policy)
+    fresh = k < 0
+    k = -1 - k if fresh else k
+    memo = x.memo + k * x.N * M
+    if fresh:
+        evaluate_policy(x, policy, 0)
+        for n in range(x.N):
+            I[x.memo_policy + k * x.N + n] = I[policy + n]
+    else:
+        for i in range(x.N * M):
+            F[x.alpha + i] = F[memo + i]
+    for m in range(M):
+        if fresh or I[x.stale + k * M + m]:
+            if not fresh:
+                update_context(x, policy, k, m)
+            for n in range(x.N):
+                F[memo + n * M + m] = F[x.alpha + n * M + m]
+            mark_clean(x, k, m)
+    I[x.age + MEMO] += 1
+    I[x.age + k] = I[x.age + MEMO]
+    return objective(x, 0)
 
 
 @kernel

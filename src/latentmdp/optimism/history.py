@@ -41,6 +41,8 @@ class MemorySearch(MarkovSearch):
 
     def remember(self, memory: Memory) -> None:
         """A new arena for this memory; actions of memory nodes start with their state's default."""
+        from latentmdp.kernels.memory import mark_active
+
         known = self.known
         self.settle(self.model, self.table.copy(), memory.N, len(memory.succ))
         x, D = self.arena, self.arena.D
@@ -51,6 +53,7 @@ class MemorySearch(MarkovSearch):
         x.G[x.first : x.first + known.S] = memory.first
         x.G[x.edge : x.edge + memory.edge.size] = memory.edge.ravel()
         x.G[x.succ : x.succ + len(memory.succ)] = memory.succ
+        mark_active(x.here)
         self.memory, self.calls = memory, 0
         self.policy[D:] = self.table[memory.step, memory.state]
 

@@ -1,0 +1,188 @@
+"""One optimistic step with a confidence set, Eq. (2): values of nodes, and the derivative.
+
+The best distribution in a box moves mass from the lowest next values to the highest. Monotone in
+the next values and, below the cap, convex. Each call handles a block of nodes of one step. Nothing
+is allocated; `x` is the arena (`optimistic_arena.py`).
+"""
+
+from latentmdp.kernels._cache import helper
+
+
+@helper
+def sort_layer(x, which, t, m):
+    """Put the default nodes' values at step `t` in descending order (set `which`, context `m`).
+
+    Fast if the last order nearly holds; ties by state, so that the order has no memory.
+    """
+    M, S, F, I = x.M, x.S, x.F, x.I  # noqa: E741
+    layer = (which * (x.H + 1) + t) * M + m
+    values = x.alpha + (which * x.N + t * S) * M + m
+    state, rank, best = x.by_value + layer * S, x.rank + layer * S, x.best + layer * S
+    for i in range(S):
+        s = I[state + i]
+        value = F[values + s * M]
+        j = i
+        while j > 0 and (
+            F[best + j - 1] < value or (F[best + j - 1] == value and I[state + j - 1] > s)
+        ):
+            F[best + j] = F[best + j - 1]
+            I[state + j] = I[state + j - 1]
+            j -= 1
+        F[best + j] = value
+        I[state + j] = s
+    running = 0.0
+    total = x.total + layer * (S + 1)
+    for i in range(S):
+        I[rank + I[state + i]] = i
+        F[total + i] = running
+        running += F[best + i]
+    F[total + S] = running
+
+
+@helper
+def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing, through_cap):
+    """`min(cap, r + max over q of q.v)` for a block, or its derivative pushed along `g`. Eq. (2).
+
+    A row's distributions `q`: slots in their boxes `[lower, upper]`, every next state without a
+    slot at most `unseen`, at most `budget` of mass moved. States without a slot lead to default
+    nodes, whose values are kept in order: the merge jumps over runs of them, so a row costs
+    `O(b^2)` for sorting its `b` slots (`b` is small) and `O(b log S)` after that. Arguments as in
+    `bonus_block`; when `pushing`, the weights of children get `g[n]` times the maximising `q`
+    instead (0 at the cap, see `bonus_push`).
+    """
+    cap, M, S, A, D, g = x.cap, x.M, x.S, x.A, x.D, x.g
+    T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
+    nxt, obs, coef, values = x.next, x.obs, x.coef, x.alpha + which * x.N * M
+    v, q, share, diff = x.v, x.weight, x.share, x.diff
+    pos, skip, sort, ranges = x.pos, x.skip, x.sort, x.ranges
+    t1 = G[x.step + n0] + 1
+    for m in range(m0, m1):
+        sort_layer(x, which, t1, m)
+        layer = (which * (x.H + 1) + t1) * M + m
+        state, rank = x.by_value + layer * S, x.rank + layer * S
+        best, total = x.best + layer * S, x.total + layer * (S + 1)
+        for n in range(n0, n1):
+            if I[mask + n] == 0:
+                continue
+            if I[x.active + n * M + m] == 0:
+                if not pushing:
+                    F[out + n * M + m] = 0.0
+                continue
+            weight = F[g + n * M + m] if pushing else 0.0
+            if pushing and weight <= 0.0:
+                continue
+            s = G[n]
+            a = I[policy + n] if action < 0 else action
+            default = n < D
+            child0 = t1 * S if default else x.succ + G[x.edge + (n - D) * A + a]
+            row = (m * S + s) * A + a
+            base, unseen, left = P[coef + 5 * row], P[coef + 5 * row + 3], P[coef + 5 * row + 4]
+            lo = T[row]
+            b = T[row + 1] - lo
+            # next values, places in the default order, and slots by descending value
+            for i in range(b):
+                k = lo + i
+                normal = t1 * S + T[nxt + k]
+                child = normal if default else G[child0 + T[obs + k]]
+                value = F[values + child * M + m]
+                r = I[rank + T[nxt + k]]
+                j = i
+                while j > 0 and I[skip + j - 1] > r:
+                    I[skip + j] = I[skip + j - 1]
+                    j -= 1
+                I[skip + j] = r
+                if P[4 * k + 1] > 0.0:
+                    value = min(P[4 * k + 1] + value, cap)
+                if child != normal or P[4 * k + 1] > 0.0:
+                    low, high = 0, S
+                    while low < high:
+                        mid = (low + high) // 2
+                        if F[best + mid] <= value:
+                            high = mid
+                        else:
+                            low = mid + 1
+                    r = low
+                F[v + i], I[pos + i] = value, r
+                j = i
+                while j > 0:
+                    k = I[sort + j - 1]
+                    if F[v + k] > value or (F[v + k] == value and I[pos + k] <= r):
+                        break
+                    I[sort + j] = k
+                    j -= 1
+                I[sort + j] = i
+            # take mass away, from the lowest value up, as far as boxes and budget allow
+            mass, value, had = 0.0, 0.0, 0.0
+            for j in range(b - 1, -1, -1):
+                i = I[sort + j]
+                k = 4 * (lo + i)
+                take = min(P[k] - P[k + 2], left)
+                had += P[k]
+                left -= take
+                mass += take
+                F[q + i] = P[k] - take
+                value += F[q + i] * F[v + i]
+            if had == 0.0:
+                mass = 1.0  # a row without visits: the whole simplex
+            # give it to the highest values, slots and default states merged
+            runs, j, place, z = 0, 0, 0, 0
+            while mass > 0.0:
+                while z < b and I[skip + z] == place:
+                    place += 1
+                    z += 1
+                end = S
+                if j < b:
+                    end = min(end, I[pos + I[sort + j]])
+                if z < b:
+                    end = min(end, I[skip + z])
+                if place < end and unseen > 0.0:
+                    whole = int(min(mass / unseen, float(end - place)))
+                    if whole > 0:
+                        value += unseen * (F[total + place + whole] - F[total + place])
+                        I[ranges + 2 * runs], I[ranges + 2 * runs + 1] = place, place + whole
+                        F[share + runs] = unseen
+                        runs += 1
+                        mass -= whole * unseen
+                        place += whole
+                    if place < end:  # the mass ends inside this run
+                        if mass > 0.0:
+                            value += mass * F[best + place]
+                            I[ranges + 2 * runs], I[ranges + 2 * runs + 1] = place, place + 1
+                            F[share + runs] = mass
+                            runs += 1
+                        mass = 0.0
+                    continue
+                place = max(place, end)
+                if j < b and I[pos + I[sort + j]] <= place:
+                    i = I[sort + j]
+                    give = min(P[4 * (lo + i) + 3] - F[q + i], mass)
+                    if give > 0.0:
+                        F[q + i] += give
+                        value += give * F[v + i]
+                        mass -= give
+                    j += 1
+                elif place >= S:
+                    break  # rounding left a crumb of mass
+            if not pushing:
+                F[out + n * M + m] = min(base + value, cap)
+                continue
+            if base + value >= cap:
+                weight *= through_cap
+                if weight == 0.0:
+                    continue
+            for j in range(runs):
+                F[diff + I[ranges + 2 * j]] += weight * F[share + j]
+                F[diff + I[ranges + 2 * j + 1]] -= weight * F[share + j]
+            for i in range(b):
+                k = lo + i
+                if P[4 * k + 1] == 0.0 or F[v + i] < cap:
+                    child = child0 + T[nxt + k] if default else G[child0 + T[obs + k]]
+                    F[g + child * M + m] += weight * F[q + i]
+        if pushing:
+            running = 0.0
+            for i in range(S):
+                running += F[diff + i]
+                F[diff + i] = 0.0
+                if running > 0.0:
+                    F[g + (t1 * S + I[state + i]) * M + m] += running
+            F[diff + S] = 0.0
