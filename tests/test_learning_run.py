@@ -1,16 +1,22 @@
 """`learn` and `Run`: exact regret, tables, files; resumed and repeated to the bit."""
 
+import json
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import latentmdp as lm
 from latentmdp.learning.learn import learn
+from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session, Spec
 
 MAZE = "maze:size=3,goals=2,horizon=6"
-COLUMNS = ["episode", "length", "value", "optimistic_value", "planner_gap", "updates", "regret"]
+COLUMNS = [
+    "episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept", "regret",
+]  # fmt: skip
 
 
 def same(one: Run, two: Run) -> bool:
@@ -139,6 +145,86 @@ def test_saved_and_loaded(tmp_path) -> None:
         load_run(tmp_path / "run")
 
 
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_kept_policies_are_the_same_policies_and_certified(policy_class: str) -> None:
+    policies = []
+    run = learn(lm.make(MAZE), "mvp", 10**5, policy_class, seed=3, optimal=(1.0, 1.0))
+    run.replay(lambda phase: policies.append(phase.policy))
+    kept = run.table["kept"].to_numpy()
+    assert kept[0] == 0
+    for i in range(1, len(kept)):
+        assert (policies[i] is policies[i - 1]) == kept[i]
+    assert run.kept == kept.sum()  # the last phase has no update
+    assert 0 < run.kept < run.updates
+    assert run.summary()["kept"] == run.kept
+    assert learn(lm.make(MAZE), "oracle", 1000).kept > 0
+    assert learn(lm.make(MAZE), "random", 1000).kept == 0
+
+
+def test_memory_stays_flat() -> None:
+    """From 10^8 to 10^12 episodes nothing grows but the table, a few hundred bytes a phase."""
+    spec = Spec("mvp", 10**12, "markov")
+    session = Session(lm.make(MAZE), spec)
+    while session.done < 10**8:
+        session.next_phase()
+    tracemalloc.start()
+    try:
+        begun = len(session.columns["length"])
+        while session.done < session.target:
+            session.next_phase()
+        phases = len(session.columns["length"]) - begun
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert phases > 300
+    assert grown < 1000 * phases
+
+
+def changed(path, **fields: object) -> None:
+    """Rewrite what a saved state says in its JSON part; None removes a field."""
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    state = json.loads(bytes(arrays["json"]).decode()) | fields
+    state = {name: value for name, value in state.items() if value is not None}
+    arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
+    np.savez(path, **arrays)
+
+
+def test_other_formats_are_refused(tmp_path) -> None:
+    run = learn(lm.make(MAZE), "random", 100, optimal=(0.9, 1.0))
+    run.save(tmp_path)
+    for format in (None, 1, 99):
+        changed(tmp_path / "run.npz", format=format)
+        with pytest.raises(lm.ModelError, match=r"run\.npz: must have format 2 .*start anew"):
+            load_run(tmp_path)
+    changed(tmp_path / "run.npz", format=2, optimal=None)
+    with pytest.raises(lm.ModelError, match=r"run\.npz: must hold a whole saved run.*'optimal'"):
+        load_run(tmp_path)
+    learner = Learner(lm.make(MAZE), "random", episodes=10)
+    learner.save(tmp_path / "learner.npz")
+    changed(tmp_path / "learner.npz", format=1, written_by="latentmdp 0.0.7")
+    with pytest.raises(lm.ModelError, match=r"format 2 of a saved learner; .* latentmdp 0\.0\.7"):
+        Learner.load(tmp_path / "learner.npz")
+    changed(tmp_path / "learner.npz", format=2, updates=None)
+    with pytest.raises(lm.ModelError, match=r"must hold a whole saved learner.*'updates'"):
+        Learner.load(tmp_path / "learner.npz")
+
+
+def test_a_run_and_its_model_stay_together(tmp_path) -> None:
+    one, two = (
+        learn(lm.make(spec), "random", 100, optimal=(0.9, 1.0))
+        for spec in (MAZE, "maze:size=3,goals=2,horizon=6,seed=1")
+    )
+    one.save(tmp_path / "run")
+    lm.save(two.model, tmp_path / "run" / "model.npz")
+    with pytest.raises(lm.ModelError, match=r"model\.npz must be the model of run\.npz"):
+        load_run(tmp_path / "run")
+    one.save(tmp_path / "run")
+    assert same(load_run(tmp_path / "run"), one)
+    two.save(tmp_path / "run")  # another run takes its place, model and all
+    assert load_run(tmp_path / "run").model == two.model
+
+
 def test_more_episodes_continue_the_run() -> None:
     run = learn(lm.make(MAZE), "random", 1000, optimal=(1.0, 1.0))
     longer = run.more(500)
@@ -146,7 +232,7 @@ def test_more_episodes_continue_the_run() -> None:
     assert longer.episodes == 1500
     assert longer.table["length"].sum() == 1500
     first = longer.table[: len(run.table)]
-    pd.testing.assert_frame_equal(first[COLUMNS[:6]], run.table[COLUMNS[:6]])
+    pd.testing.assert_frame_equal(first[COLUMNS[:-1]], run.table[COLUMNS[:-1]])
     phases = []
     longer.replay(lambda phase: phases.append((phase.episode, phase.length, phase.value)))
     columns = (longer.table[name] for name in ("episode", "length", "value"))
@@ -205,6 +291,19 @@ def test_plot_returns_axes() -> None:
         ({"algorithm": "sarsa"}, "algorithm must be one of"),
         ({"simulator": "fast"}, "simulator must be one of counts, episodes"),
         ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 0.5}, "seed must be a whole number"),
+        ({"episodes": True}, "episodes must be a whole number"),
+        ({"episodes": 10**30}, r"from 1 to 2\^53"),
+        ({"episodes": float("nan")}, "episodes must be a whole number"),
+        ({"episodes": "many"}, "episodes must be a whole number"),
+        ({"delta": float("nan")}, "delta must lie strictly between"),
+        ({"delta": "small"}, "delta must be a number"),
+        ({"bonus_scale": -1.0}, "bonus_scale must be finite and at least 0"),
+        ({"bonus_scale": float("inf")}, "bonus_scale must be finite"),
+        ({"bonus_scale": None}, "bonus_scale must be a number"),
+        ({"policy_class": "linear"}, "policy_class must be one of markov, history"),
+        ({"ties": "coin"}, "ties must be one of secondary, ladder, incumbent"),
+        ({"algorithm": None}, "algorithm must be one of"),
         ({"optimal": (2.0, 1.0)}, "lower <= upper"),
         ({"optimal": "best"}, "optimal must be a Plan or"),
     ],

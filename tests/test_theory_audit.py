@@ -380,6 +380,7 @@ def as_run(record, spec, optimal):
         "optimistic_value": [p.optimistic_value for p in record.phases],
         "planner_gap": [p.upper - p.optimistic_value for p in record.phases],
         "updates": list(range(len(record.phases))),
+        "kept": [0] * len(record.phases),
     }
     session.done = spec.episodes
     run = Run(record.model, session.state(), optimal, 0.0)

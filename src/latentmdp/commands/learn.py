@@ -1,13 +1,9 @@
 """`latentmdp learn MODEL`: run Algorithm 1 in a simulated model, with exact regret."""
 
-import os
-import signal
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,22 +17,22 @@ from latentmdp.commands._common import (
     print_text,
     read_model,
     whole_number,
+    working,
 )
+from latentmdp.commands._runs import Task, catching_interrupts, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Session, Spec
+    from latentmdp.learning.session import Spec
     from latentmdp.model import LatentMDP
-    from latentmdp.policy import PolicyGraph
 
-CHECKPOINT_SECONDS = 5.0
 INTERRUPTED = 130
+SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
+GOES_WITH_RESUME = ("resume", "jobs", "json")
 
 
 def learn_command(
+    ctx: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(
@@ -92,24 +88,36 @@ def learn_command(
     json: AsJson = False,
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
+    from latentmdp.learning.folder import locked
+
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
-    if resume is not None:
-        tasks, out = _tasks_to_resume(resume), resume
-        many = tasks[0].place != resume
-    else:
-        found = read_model(str(model), hidden_rewards, horizon, discount)
-        found = found.normalized() if normalize else found
-        if seeds is not None and seeds < 1:
-            raise typer.BadParameter("--seeds must be at least 1")
-        many = seeds is not None
-        asked: dict[str, Any] = {
-            "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,
-            "delta": delta, "bonus_scale": bonus_scale, "simulator": simulator, "ties": ties,
-        }  # fmt: skip
-        tasks = _new_tasks(found, asked, range(seed, seed + (seeds or 1)), out, many)
-    with _catching_interrupts():
-        results = _run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
+    for name, number in (("--seeds", seeds), ("--jobs", jobs)):
+        if number is not None and number < 1:
+            raise typer.BadParameter(f"{name} must be at least 1")
+    with ExitStack() as lock:
+        if resume is not None:
+            _refuse_settings(ctx)
+            tasks, out = _tasks_to_resume(resume), resume
+            many = tasks[0].place != resume
+            lock.enter_context(locked(out))
+        else:
+            found = read_model(str(model), hidden_rewards, horizon, discount)
+            found = found.normalized() if normalize else found
+            many = seeds is not None
+            asked: dict[str, Any] = {
+                "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,
+                "delta": delta, "bonus_scale": bonus_scale, "simulator": simulator, "ties": ties,
+            }  # fmt: skip
+            specs = _specs(found, asked, range(seed, seed + (seeds or 1)))
+            if out is not None:
+                lock.enter_context(locked(out))
+            with working("planning the optimum to compare with"):
+                tasks = _new_tasks(found, specs, out, many)
+        if not many:
+            lock.close()  # the run itself holds its folder
+        with catching_interrupts():
+            results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
         if out is not None and not json:
@@ -117,38 +125,31 @@ def learn_command(
         raise typer.Exit(INTERRUPTED)
 
 
-class Task(NamedTuple):
-    """A run to do: from a folder's checkpoint, or from the beginning."""
-
-    place: Path | None
-    model: "LatentMDP | None" = None
-    spec: "Spec | None" = None
-    optimal: tuple[float, float] = (0.0, 0.0)
-    policy: "PolicyGraph | None" = None
-    seconds_optimal: float = 0.0
-
-    def begin(self) -> "Run":
-        """The run with no episode played yet, or as its checkpoint has it."""
-        from latentmdp.learning.run import Run, load_run
-        from latentmdp.learning.session import Session
-        from latentmdp.learning.solvers import Answer
-
-        if self.model is None or self.spec is None:
-            return load_run(str(self.place))
-        oracle = None if self.policy is None else Answer(self.policy, *self.optimal)
-        session = Session(self.model, self.spec, oracle)
-        return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
+def _refuse_settings(ctx: typer.Context) -> None:
+    """A run that is resumed has its settings; others would be ignored without a word."""
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(str(parameter.name))
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in GOES_WITH_RESUME:
+            raise typer.BadParameter(
+                f"--resume goes on with the run's own settings; leave out {parameter.opts[0]}"
+            )
 
 
-def _new_tasks(
-    model: "LatentMDP", asked: dict[str, Any], seeds: range, out: Path | None, many: bool
-) -> list[Task]:
-    """One run per seed; with `out` each has its folder and a checkpoint from the start."""
-    from latentmdp.learning.learn import checked, find_optimal
+def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[Spec]":
+    """One spec per seed; bad values are refused here, before anything is written."""
+    from latentmdp.learning.learn import checked
     from latentmdp.learning.session import Spec
 
-    specs = [checked(Spec(seed=seed, **asked), model) for seed in seeds]
-    if out is not None and ((out / "run.npz").exists() or any(out.glob("seed-*/run.npz"))):
+    return [checked(Spec(seed=seed, **asked), model) for seed in seeds]
+
+
+def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool) -> list[Task]:
+    """One run per seed; with `out` each has its folder and a checkpoint from the start."""
+    from latentmdp.formats.strict_json import write_json
+    from latentmdp.learning.learn import find_optimal
+
+    if out is not None and ((out / "run.npz").exists() or (out / SEEDS).exists()):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
     optimal = find_optimal(model, specs[0])
     tasks = [Task(None, model, spec, *optimal) for spec in specs]
@@ -157,6 +158,8 @@ def _new_tasks(
     places = [out / f"seed-{spec.seed}" if many else out for spec in specs]
     for task, place in zip(tasks, places, strict=True):
         task.begin().checkpoint(place)
+    if many:
+        write_json(out / SEEDS, {"seeds": [spec.seed for spec in specs]})
     return [Task(place) for place in places]
 
 
@@ -164,100 +167,26 @@ def _tasks_to_resume(folder: Path) -> list[Task]:
     """The folder's run, or the runs of its seeds."""
     if (folder / "run.npz").exists():
         return [Task(folder)]
-    parts = sorted(folder.glob("seed-*/run.npz"), key=lambda p: (len(p.parent.name), p))
-    if not parts:
-        raise ModelError(f"{folder} must hold a run; it has no run.npz and no seed-*/run.npz")
-    return [Task(part.parent) for part in parts]
+    if not (folder / SEEDS).exists():
+        raise ModelError(
+            f"{folder} must hold a run; it has no run.npz and no {SEEDS} (if it was interrupted "
+            "before its first episode, start it again)"
+        )
+    places = [folder / f"seed-{seed}" for seed in _seeds_of(folder)]
+    for place in places:
+        if not (place / "run.npz").exists():
+            raise ModelError(f"{folder} must hold a run of every seed; {place} has no run.npz")
+    return [Task(place) for place in places]
 
 
-def _run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
-    """One after the other, or in processes: the same bits."""
-    workers = min(len(tasks), jobs or os.cpu_count() or 1)
-    if workers == 1:
-        return [run_task(task, quiet) for task in tasks]
-    from multiprocessing import get_context
+def _seeds_of(folder: Path) -> list[int]:
+    from latentmdp.formats.files import refusal
+    from latentmdp.formats.strict_json import read_json
 
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_catch) as pool:
-        return list(pool.map(run_task, tasks, [True] * len(tasks)))
-
-
-def run_task(task: Task, quiet: bool) -> dict[str, Any]:
-    """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
-    from latentmdp.learning.run import Run
-
-    run = task.begin()
-    session = run.session()
-    with _progress(session, run.optimal[0], quiet) as show:
-        saved = time.monotonic()
-        while session.done < session.target and not _caught:
-            session.next_phase()
-            show()
-            if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                Run(run.model, session.state(), run.optimal, run.seconds_optimal).checkpoint(
-                    task.place
-                )
-                saved = time.monotonic()
-    run = Run(run.model, session.state(), run.optimal, run.seconds_optimal)
-    if task.place is not None:
-        run.save(task.place)
-    return run.summary() | {"seed": run.spec.seed}
-
-
-_caught: list[int] = []  # the signals of this process: a run stops between two phases
-
-
-def _catch() -> None:
-    signal.signal(signal.SIGINT, lambda number, frame: _caught.append(number))
-
-
-@contextmanager
-def _catching_interrupts() -> "Iterator[None]":
-    _caught.clear()
-    before = signal.getsignal(signal.SIGINT)
-    _catch()
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
-    """A line with episodes, updates, regret so far and the time left, on standard error."""
-    if quiet:
-        yield lambda: None
-        return
-    import math
-
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    started, first = time.monotonic(), session.done
-    shown_at, regret, phases = 0.0, 0.0, 0
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
-
-        def show() -> None:
-            nonlocal shown_at, regret, phases
-            now = time.monotonic()
-            if now - shown_at < 0.2:
-                return
-            shown_at = now
-            lengths, values = session.columns["length"], session.columns["value"]
-            for i in range(phases, len(lengths)):
-                regret += lengths[i] * (best - values[i])
-            phases = len(lengths)
-            # updates, and so the time, grow with the logarithm of the episodes
-            ahead = math.log(session.target + 1) - math.log(session.done + 1)
-            behind = math.log(session.done + 1) - math.log(first + 1)
-            left = (now - started) * ahead / max(behind, 1e-9)
-            text = (
-                f"{session.done:.4g} of {session.target:.4g} episodes, "
-                f"{session.learner.updates} updates, regret {regret:.6g}, about {left:.0f} s left"
-            )
-            live.update(Text(text), refresh=True)
-
-        yield show
+    seeds = read_json(folder / SEEDS).get("seeds")
+    if not isinstance(seeds, list) or not seeds or not all(isinstance(x, int) for x in seeds):
+        raise refusal(folder / SEEDS, "must list the seeds of the runs; it does not")
+    return seeds
 
 
 def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | None) -> None:
@@ -271,16 +200,18 @@ def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | N
             | {name: [r[name] for r in results] for name in names}
         )
         return
-    headers = ("seed", "episodes", "updates", "regret", "final value", "optimum", "seconds")
+    headers = ("seed", "episodes", "updates", "kept", "regret", "final value", "seconds")
     rows = [
         (
-            r["seed"], r["episodes"], r["updates"], r["regret"], r["final_value"],
-            f"{r['optimal_lower']:.6g} .. {r['optimal_upper']:.6g}",
-            r["seconds_planning"] + r["seconds_simulation"],
+            r["seed"], r["episodes"], r["updates"], r["kept"], r["regret"], r["final_value"],
+            round(r["seconds_planning"] + r["seconds_simulation"], 2),
         )
         for r in results
     ]  # fmt: skip
     print_table(headers, rows)
+    first = results[0]
+    print_text(f"optimum of the class between {first['optimal_lower']:.6g} and "
+               f"{first['optimal_upper']:.6g}")  # fmt: skip
     if results[0]["bonus_scale"] != 1.0:
         print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper's constants are 1)")
     if out is not None:

@@ -79,7 +79,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     choice = Choice(
         spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale, spec.ties
     )
-    Setting(model.M, model.S, model.A, model.H, choice.episodes, spec.delta, spec.bonus_scale)
+    Setting(model.M, model.S, model.A, model.H, choice.episodes, choice.delta, choice.bonus_scale)
     if spec.simulator not in SIMULATORS:
         raise ModelError(
             f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"

@@ -28,6 +28,7 @@ from latentmdp.learning.state import (
     State,
     generator_state,
     load_state,
+    refusing_misfits,
     restore_generator,
     save_state,
 )
@@ -73,11 +74,11 @@ class Learner:
         self.random = np.random.default_rng(seed)
         self.solver = make_solver(self.choice, self.known, self._stream(), oracle)
         self.episode = 1
-        self.updates = 0
+        self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
         self.policy: PolicyGraph = None  # type: ignore[assignment]
-        self._solve(np.arange(M * S * A), anew=True)  # l. 2: the first policy is arbitrary
+        self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
     # ------------------------------------------------------------------ one episode
 
@@ -113,39 +114,45 @@ class Learner:
         return self._cursor.observe(symbol, nxt)  # l. 8
 
     def end(self, context: int) -> bool:
-        """The context, told in hindsight; returns whether the policy was updated."""
+        """The context, told in hindsight; returns whether the solver was called."""
         if self._path is None or len(self._path) < self.known.H:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
         self.knowledge.observe(m, self._path)
-        changed = []  # TRIGGERED, cleared in every episode
+        triggered = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
             n = self.counts.record(row, nxt)  # l. 12
             if n & (n - 1) == 0:  # l. 13: a power of two
-                changed.append(row)  # l. 14
+                triggered.append(row)  # l. 14
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if changed:  # l. 17
-            self.update(np.unique(changed))  # l. 18
-        return bool(changed)  # l. 20: else the policy stays
+        if triggered:  # l. 17
+            self.update(np.unique(triggered))  # l. 18
+        return bool(triggered)  # l. 19, 20: else the policy stays
 
     def cancel(self) -> None:
         """Drop the episode under way; nothing of it is counted."""
         self._path = self._cursor = None
 
-    def update(self, changed: Array) -> None:
-        """Ask the solver for the next policy; the rows `changed` have new snapshots."""
+    def update(self, changed: Array) -> bool:
+        """Ask the solver for the next policy; the rows `changed` have new snapshots.
+
+        Returns whether its answer is the policy in force; `kept` counts that.
+        """
         self.updates += 1
         if self.knowledge.estimate:  # what was known has changed: start afresh
             self.solver = make_solver(self.choice, self.known, self._stream())
             changed = np.arange(self.counts.rows)
-        self._solve(changed, anew=bool(self.knowledge.estimate))
+        before = self.policy
+        self._solve(changed)
+        self.kept += self.policy is before
+        return self.policy is before
 
-    def _solve(self, changed: Array, anew: bool) -> None:
+    def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
-        if anew or not answer.kept:
+        if not answer.kept:
             self.policy = answer.policy
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
 
@@ -184,6 +191,7 @@ class Learner:
             "solver": self.solver.state(),
             "episode": self.episode,
             "updates": self.updates,
+            "kept": self.kept,
             "optimistic_value": self.optimistic_value,
             "upper": self.upper,
         }
@@ -200,7 +208,8 @@ class Learner:
         self.counts = Counts.from_arrays(state["counts"])
         self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
         self.random = restore_generator(state["random"])
-        self.episode, self.updates = state["episode"], state["updates"]
+        self.episode = state["episode"]
+        self.updates, self.kept = state["updates"], state["kept"]
         self.optimistic_value, self.upper = state["optimistic_value"], state["upper"]
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
         self.solver = make_solver(self.choice, self.known, self.random, in_force)
@@ -219,4 +228,5 @@ class Learner:
     @classmethod
     def load(cls, path: PathLike) -> Learner:
         """A saved learner, ready for the call that would have come next."""
-        return cls.from_state(load_state(path, "learner"))
+        with refusing_misfits(path, "learner"):
+            return cls.from_state(load_state(path, "learner"))

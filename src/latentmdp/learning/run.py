@@ -14,7 +14,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.learning.session import Observer, Session, Spec
 from latentmdp.learning.solvers import Answer
-from latentmdp.learning.state import State, load_state, save_state
+from latentmdp.learning.state import State, load_state, refusing_misfits, save_state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,11 @@ class Run:
     def updates(self) -> int:
         """Policy updates so far: episodes that triggered."""
         return int(self.state["learner"]["updates"])
+
+    @property
+    def kept(self) -> int:
+        """Updates after which the policy in force stayed, being the solver's answer again."""
+        return int(self.state["learner"]["kept"])
 
     @property
     def policy(self) -> PolicyGraph:
@@ -112,7 +117,9 @@ class Run:
         """One row per phase.
 
         `episode` (the first, from 1), `length`, `value` (exact), `optimistic_value`, `planner_gap`,
-        `updates` and `regret` (both cumulative, at the phase's end).
+        `updates` (cumulative, at the phase's end), `kept` (1 if the phase goes on with the policy
+        of the one before it, which the update between them found to be its answer again), and
+        `regret` (cumulative, at the phase's end).
         """
         import pandas as pd
 
@@ -132,6 +139,7 @@ class Run:
         return {
             "episodes": self.episodes,
             "updates": self.updates,
+            "kept": self.kept,
             "regret": self.regret,
             "regret_upper": self.regret_bounds[1],
             "optimal_lower": self.optimal[0],
@@ -189,26 +197,23 @@ class Run:
 
     def save(self, folder: str | Path) -> None:
         """Write `model.npz`, `run.npz` (everything), and for people `run.json`, `table.csv`."""
+        from latentmdp.formats.files import write_atomically
         from latentmdp.formats.strict_json import write_json
 
         place = self.checkpoint(folder)
-        self.table.to_csv(place / "table.csv", index=False)
+        write_atomically(place / "table.csv", lambda file: self.table.to_csv(file, index=False))
         write_json(place / "run.json", {**self.state["spec"], **self.summary()})
 
     def checkpoint(self, folder: str | Path) -> Path:
         """Write what `load_run` needs. Whatever happens, a whole checkpoint is there."""
-        from latentmdp.formats import save
+        from latentmdp.learning.folder import digest, made, write_model
 
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ModelError(
-                f"{place} must be a folder that can be written: {error.strerror}"
-            ) from None
-        if not (place / "model.npz").exists():
-            save(self.model, place / "model.npz")
-        more = {"optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal}
+        place = made(folder)
+        write_model(place, self.model)
+        more = {
+            "optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal,
+            "model": digest(self.model),
+        }  # fmt: skip
         save_state(place / "run.npz", self.state | more)
         return place
 
@@ -233,12 +238,14 @@ class Run:
 
 def load_run(folder: str | Path) -> Run:
     """A saved run, complete or interrupted."""
-    import latentmdp as lm
+    from latentmdp.formats import load
+    from latentmdp.learning.folder import check_model
 
     place = Path(folder)
     if not (place / "run.npz").exists():
         raise ModelError(f"{place} must be a run's folder; it has no run.npz")
-    state = load_state(place / "run.npz", "run")
-    model = lm.load(place / "model.npz")
-    optimal, seconds = tuple(state.pop("optimal")), state.pop("seconds_optimal")
-    return Run(model, state, optimal, seconds)
+    with refusing_misfits(place / "run.npz", "run"):
+        state = load_state(place / "run.npz", "run")
+        model = load(place / "model.npz")
+        check_model(place, model, state.pop("model"))
+        return Run(model, state, tuple(state.pop("optimal")), state.pop("seconds_optimal"))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates")
-WHOLE = ("episode", "length", "updates")
+COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept")
+WHOLE = ("episode", "length", "updates", "kept")
 CHUNK = 10**6  # episodes of one call of the step simulator, so that it can be interrupted
 
 
@@ -99,6 +99,7 @@ class Session:
         self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
         self.done = 0
+        self.stayed = False  # whether the last update left the policy in force
 
     @property
     def target(self) -> int:
@@ -125,8 +126,10 @@ class Session:
         while left > 0 and not triggered:
             budget = left if self.spec.simulator == "counts" else min(left, CHUNK)
             k, triggered = self.simulator.run(learner.counts, budget)
+            assert 0 < k <= budget, f"the simulator must play 1 to {budget} episodes, not {k}"
             length += k
             left -= k
+        assert triggered or first > 1, "the very first episode is a first visit: an update"
         self.done += length
         self._record(first, length, triggered)
         if observer is not None:
@@ -137,10 +140,9 @@ class Session:
         changed = self.simulator.replay(learner.counts)  # Alg. 1, l. 11 to 16
         learner.episode = self.done + 1
         planning = clock()
-        before = learner.policy
-        learner.update(changed)  # l. 18
+        self.stayed = learner.update(changed)  # l. 18
         planned = clock()
-        if learner.policy is before:
+        if self.stayed:
             self.simulator.begin_phase()
         else:
             self.value = self.simulator.play(learner.policy)
@@ -152,6 +154,7 @@ class Session:
         gap = learner.upper - learner.optimistic_value
         values = (
             first, length, self.value, learner.optimistic_value, gap, learner.updates + triggered,
+            int(self.stayed),
         )  # fmt: skip
         for column, value in zip(self.columns.values(), values, strict=True):
             column.append(value)
@@ -183,6 +186,7 @@ class Session:
             "table": self.table(),
             "targets": list(self.targets),
             "done": self.done,
+            "stayed": self.stayed,
             "seconds": dict(self.seconds),
         }
 
@@ -194,5 +198,6 @@ class Session:
         self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))
         self.columns = {name: state["table"][name].tolist() for name in COLUMNS}
         self.targets, self.done = list(state["targets"]), state["done"]
+        self.stayed = state["stayed"]
         self.seconds = dict(state["seconds"])
         return self

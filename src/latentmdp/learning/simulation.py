@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SIMULATORS = ("counts", "episodes")
-MARGIN = 2.0  # standard deviations by which a block stays short of the expected trigger
+MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
 PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
 PICKED = 32  # episodes that may be picked out of a block one by one
 

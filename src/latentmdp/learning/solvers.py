@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     policy: PolicyGraph
     value: float
     upper: float
-    kept: bool = False  # the same policy as before
+    kept: bool = False  # the same policy as at the last call
 
 
 class Solver(Protocol):
@@ -109,8 +109,14 @@ class Choice:
             raise ModelError(
                 f"episodes must be a whole number from 1 to 2^53; it is {self.episodes!r}"
             )
-        for name, exact in (("episodes", int), ("delta", float), ("bonus_scale", float)):
-            object.__setattr__(self, name, exact(getattr(self, name)))
+        object.__setattr__(self, "episodes", int(self.episodes))
+        for name in ("delta", "bonus_scale"):
+            try:
+                object.__setattr__(self, name, float(getattr(self, name)))
+            except (TypeError, ValueError):
+                raise ModelError(
+                    f"{name} must be a number; it is {getattr(self, name)!r}"
+                ) from None
         if self.ties not in TIES:
             raise ModelError(f"ties must be one of {', '.join(TIES)}; it is {self.ties!r}")
         if self.algorithm not in algorithms():

@@ -1,22 +1,28 @@
 """The state of a learner or a run as plain data: a nested dictionary of arrays and JSON values.
 
 Written as one npz file, atomically: arrays by their path (`counts.n`), everything else as one
-JSON text. Nothing is ever pickled.
+JSON text. Nothing is ever pickled. The file says which format it has; another one is refused, since
+a state that is misread would go on to other bits without a word.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
 
 State = dict[str, Any]
+FORMAT = 2
+"""Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON = "json"
 
 
@@ -25,7 +31,8 @@ def save_state(path: PathLike, state: State) -> None:
     from latentmdp.formats.archive import write_npz
 
     arrays: dict[str, np.ndarray] = {}
-    text = json.dumps(_split(state, "", arrays), allow_nan=False)
+    stamp = {"format": FORMAT, "written_by": f"latentmdp {__version__}"}
+    text = json.dumps(stamp | _split(state, "", arrays), allow_nan=False)
     arrays[_JSON] = np.frombuffer(text.encode(), dtype=np.uint8)
     write_npz(path, arrays, level=1)
 
@@ -40,6 +47,13 @@ def load_state(path: PathLike, kind: str) -> State:
         state: State = json.loads(bytes(arrays.pop(_JSON)).decode())
         if state["kind"] != kind:
             raise ModelError(f"must hold a saved {kind}; it holds a {state['kind']}")
+        if state.pop("format", 1) != FORMAT:
+            writer = state.get("written_by", "an older latentmdp")
+            raise ModelError(
+                f"must have format {FORMAT} of a saved {kind}; it was written by {writer} in "
+                "another one: go on with that version, or start anew"
+            )
+        state.pop("written_by")
         for name, array in arrays.items():
             *parents, last = name.split(".")
             place = state
@@ -51,6 +65,20 @@ def load_state(path: PathLike, kind: str) -> State:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise refusal(path, f"must hold a saved {kind}; it does not") from None
     return state
+
+
+@contextmanager
+def refusing_misfits(path: PathLike, kind: str) -> Iterator[None]:
+    """Inside, data that does not fit together is refused in one sentence that names the file."""
+    from latentmdp.formats.files import FileError, refusal
+
+    try:
+        yield
+    except FileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise refusal(path, f"must hold a whole saved {kind}; it does not ({reason})") from None
 
 
 def _split(state: State, prefix: str, arrays: dict[str, np.ndarray]) -> State:
