@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from latentmdp.kernels import _cache
+from latentmdp.kernels._cache import helper
 
 KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
 
@@ -115,3 +117,21 @@ def test_the_collector_is_as_before_after_a_compile_also_a_failed_one(on):
         assert gc.isenabled() is on
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_a_helper_called_from_python_says_so():
+    """Before and after it is compiled; it has no entry from Python and would crash."""
+
+    @helper
+    def twice(x):
+        return 2 * x
+
+    @numba.njit
+    def four_times(x):
+        return twice(twice(x))
+
+    with pytest.raises(TypeError, match="twice is a @helper: only kernels can call it"):
+        twice(1)
+    assert four_times(3) == 12
+    with pytest.raises(TypeError, match="twice is a @helper"):
+        twice(1)

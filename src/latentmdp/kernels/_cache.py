@@ -127,5 +127,19 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` for calls from kernels alone: no entry from Python, a faster compile."""
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
+    """Compile `function` for calls from kernels alone: no entry from Python, a faster compile.
+
+    A call from Python would jump to nowhere, so overloads are hidden from Python's side of Numba's
+    dispatcher, which then asks for a compilation, and that is refused.
+    """
+    compiled: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
+
+    def remember(result: Any) -> None:
+        compiled.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise TypeError(f"{function.__name__} is a @helper: only kernels can call it")
+
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        compiled.add_overload, compiled._compile_for_args = remember, refuse
+    return compiled  # type: ignore[no-any-return]
