@@ -142,4 +142,4 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
 
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         compiled.add_overload, compiled._compile_for_args = remember, refuse
-    return compiled  # type: ignore[no-any-return]
+    return compiled
