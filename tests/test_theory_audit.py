@@ -17,12 +17,12 @@ from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.solvers import Answer
 from latentmdp.optimism import confidence
 from latentmdp.theory.audit import Auditor, audit
-from latentmdp.theory.optimistic import optimistic_alpha
+from latentmdp.theory.optimistic import Variant, optimistic_alpha
 from strategies import random_model
 
 ROWS = (
     "omega_1", "omega_2", "optimism", "updates", "bellman", "sum_1/N", "X1", "X2", "X3", "X4", "X5",
-    "X6", "decomposition", "bound",
+    "X6", "decomposition", "regret", "bound",
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class Record:
         learner = Learner(model, algorithm, episodes=episodes, counts=counts, seed=seed)
         if solver is not None:
             learner.solver = solver
-            learner._solve(np.arange(counts.rows), anew=True)
+            learner._solve(np.arange(counts.rows))
         self.episodes, self.phases = [], []
         first, visits = 1, {}
         for k in range(1, episodes + 1):
@@ -368,6 +368,107 @@ def test_wrong_visits_or_values_are_named(hard):
     assert report.faults[0].startswith("visits")
     run.phases = [*phases[:-1], Phase(**{**phases[-1].__dict__, "value": 0.1})]
     assert audit(run, variance=(0.25, 0.25))["decomposition"].verdict == "bug"
+
+
+def test_wrong_iota_is_named(hard, monkeypatch):
+    """The audit has its own logarithm. A factor on iota is not a factor on the bonus."""
+    right = confidence.Setting.iota.func
+    monkeypatch.setattr(confidence.Setting, "iota", property(lambda self: right(self) / 4))
+    for algorithm in ("mvp", "bernstein"):
+        report = audit(lm.learn(hard, algorithm, 10**6, audit=True), variance=(0.25, 0.25))
+        assert report["value"].verdict == "bug"
+        (fault,) = report.faults
+        assert "iota broken by a factor 0.25" in fault
+        assert " or " not in fault, fault
+
+
+def test_s_in_place_of_the_support_is_named(hard, monkeypatch):
+    def broken(evidence, setting, rng):
+        support = np.full_like(evidence.support, setting.S)
+        return confidence.mvp(dataclasses.replace(evidence, support=support), setting, rng)
+
+    with_rule(monkeypatch, "mvp", broken)
+    report = audit(lm.learn(hard, "mvp", 10**6, audit=True), variance=(0.25, 0.25))
+    (fault,) = report.faults
+    assert fault.endswith("that is S in place of supp(P_hat)"), fault
+
+
+def test_a_reward_added_twice_is_named():
+    model = choice_model(0.5)
+    spec = lm.learn(model, "mvp", 6000, optimal=(0.5, 0.5)).spec
+    twice = Variant("", reward=2.0)
+
+    class Twice:
+        """Honest but for the reward."""
+
+        def replan(self, counts, changed):
+            policy = PolicyGraph.from_table(np.ones((2, 3), dtype=int))
+            alpha = optimistic_alpha(model, policy, counts, spec, twice)
+            return Answer(policy, float(alpha[policy.root[0], 0]), 1.0)
+
+    record = Record(model, "mvp", 6000, solver=Twice())
+    report = audit(as_run(record, spec, (0.5, 0.5)), variance=(0.25, 0.25))
+    assert report["value"].verdict == "bug"
+    assert any("the reward added twice" in fault for fault in report.faults), report.faults
+
+
+def test_a_last_next_state_that_is_not_counted_is_named(monkeypatch):
+    original = Simulator.replay
+
+    def forgetful(self, counts):
+        changed = original(self, counts)
+        counts.n_next[self._path[1][-1]] -= 1
+        return changed
+
+    monkeypatch.setattr(Simulator, "replay", forgetful)
+    model = lm.make("riverswim:states=3,horizon=6")
+    report = audit(lm.learn(model, "mvp", 10**4, audit=True), variance=(0.0, 0.25))
+    assert report["snapshot"].verdict == "bug"
+    assert any(fault.startswith("counts:") for fault in report.faults), report.faults
+
+
+def test_a_missed_trigger_is_named(hard):
+    run = lm.learn(hard, "mvp", 10**4, audit=True)
+    phase = run.phases[-1]
+    counts = phase.counts.copy()
+    row = int(np.argmax(counts.n))
+    grown = counts.N[row] * 2 - counts.n[row]
+    counts.n[row] += grown
+    counts.n_next[counts.indptr[row]] += grown
+    run.phases = [*run.phases[:-1], Phase(**{**phase.__dict__, "counts": counts})]
+    report = audit(run, variance=(0.25, 0.25))
+    assert report["snapshot"].verdict == "bug"
+    assert any(fault.startswith("missed trigger") for fault in report.faults), report.faults
+
+
+def test_a_certificate_that_is_false_is_a_bug():
+    """V~ below V*, and a solver that says it has no gap: not the approximation's fault."""
+    model = choice_model(0.9)
+    spec = lm.learn(model, "mvp", 6000, optimal=(0.9, 0.9)).spec
+
+    class Liar:
+        def replan(self, counts, changed):
+            policy = PolicyGraph.from_table(np.zeros((2, 3), dtype=int))
+            value = float(optimistic_alpha(model, policy, counts, spec)[policy.root[0], 0])
+            return Answer(policy, value, value)
+
+    record = Record(model, "mvp", 6000, solver=Liar())
+    report = audit(as_run(record, spec, (0.9, 0.9)), variance=(0.09, 0.09))
+    assert report["optimism"].verdict == "bug", str(report)
+
+
+def test_the_table_fits_a_terminal(hard):
+    report = audit(lm.learn(hard, "mvp", 10**5, audit=True), variance=(0.25, 0.25))
+    narrow, wide = str(report), report.text(200)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert 80 < max(map(len, wide.splitlines())) <= 200
+    for row in report:
+        for text in (narrow, wide):
+            lines = [line for line in text.splitlines() if line.split()[:1] == [row.name]]
+            assert len(lines) == 1
+            assert row.verdict in lines[0]
+        assert row.statement in wide
+        assert row.statement[:40] in narrow
 
 
 def as_run(record, spec, optimal):
