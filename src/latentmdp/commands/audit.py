@@ -1,11 +1,12 @@
 """`latentmdp audit RUN`: every lemma of the upper bound's proof, checked on a saved run."""
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import AsJson, print_json, print_text
+from latentmdp.commands._common import AsJson, on_terminal, print_json, print_text, working
 
 
 def audit_command(
@@ -21,8 +22,10 @@ def audit_command(
     from latentmdp.learning.run import load_run
     from latentmdp.theory.audit import audit
 
-    report = audit(load_run(run))
+    found = load_run(run)
+    with working("playing the run again and auditing it"):
+        report = audit(found)
     if json:
         print_json(report.to_dict())
     else:
-        print_text(str(report))
+        print_text(report.text(shutil.get_terminal_size().columns if on_terminal() else 80))
