@@ -394,8 +394,8 @@ def test_s_in_place_of_the_support_is_named(hard, monkeypatch):
 
 
 def test_a_reward_added_twice_is_named():
-    model = choice_model(0.5)
-    spec = lm.learn(model, "mvp", 6000, optimal=(0.5, 0.5)).spec
+    model = choice_model(0.5, reward=0.4)
+    spec = lm.learn(model, "mvp", 9000, optimal=(0.2, 0.2)).spec
     twice = Variant("", reward=2.0)
 
     class Twice:
@@ -406,8 +406,8 @@ def test_a_reward_added_twice_is_named():
             alpha = optimistic_alpha(model, policy, counts, spec, twice)
             return Answer(policy, float(alpha[policy.root[0], 0]), 1.0)
 
-    record = Record(model, "mvp", 6000, solver=Twice())
-    report = audit(as_run(record, spec, (0.5, 0.5)), variance=(0.25, 0.25))
+    record = Record(model, "mvp", 9000, solver=Twice())
+    report = audit(as_run(record, spec, (0.2, 0.2)), variance=(0.04, 0.04))
     assert report["value"].verdict == "bug"
     assert any("the reward added twice" in fault for fault in report.faults), report.faults
 
@@ -489,13 +489,13 @@ def as_run(record, spec, optimal):
     return run
 
 
-def choice_model(win):
+def choice_model(win, reward=1.0):
     """One step; action 0 pays 0, action 1 leads to a state that pays, with probability `win`."""
     P = np.zeros((1, 3, 2, 3))
     P[0, 0, 0, 1] = P[0, 1, :, 1] = P[0, 2, :, 1] = 1.0
     P[0, 0, 1] = [0.0, 1 - win, win]
     R = np.zeros((1, 3, 2))
-    R[0, 2] = 1.0
+    R[0, 2] = reward
     return LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], 2)
 
 

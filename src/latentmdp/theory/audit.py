@@ -8,14 +8,14 @@ the paper's equations, not taken from the learner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.evaluation import evaluate
-from latentmdp.optimism.confidence import Setting
+from latentmdp.theory.bounds import iota
 from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from latentmdp.theory.audit_report import AuditReport
 
 SAME = 1e-9  # values closer than this are equal
+LIKE = 1e-6  # relative: a suspected factor is known to so many digits
+SUSPICIONS = 20  # wrong values that are looked into
 VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_limit": 3.0}
 
 # one entry per phase, all cumulative up to its last episode unless said otherwise
@@ -72,10 +74,12 @@ class Auditor:
     optimum: float  # the best value of the class that is known
     faults: list[str] = field(default_factory=list)  # bugs, in the order found
     has_alpha: bool = True  # whether counts determine the optimistic values
+    mismatches: int = 0  # phases whose optimistic value is not the equations'
+    suspects: list[Variant] = field(default_factory=list)  # what explains all of them
 
     def __post_init__(self) -> None:
         model, spec = self.model, self.spec
-        self.iota = Setting(model.M, model.S, model.A, model.H, spec.episodes, spec.delta).iota
+        self.iota = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
         self.rows: list[list[float]] = []
         self.sums = dict.fromkeys(SERIES, 0.0)
         self.n = np.zeros(model.M * model.S * model.A, dtype=np.int64)  # counted by the audit
@@ -93,6 +97,7 @@ class Auditor:
         """Measure one finished phase."""
         model, sums = self.model, self.sums
         self._check_snapshot(phase)
+        self._check_counts(phase)
         first_trigger = self._walk(phase)
         inside, before = self._visits(phase, first_trigger)
         episodes = float(phase.length)
@@ -117,19 +122,41 @@ class Auditor:
 
     def _check_snapshot(self, phase: Phase) -> None:
         """Alg. 1, l. 11 to 16: the snapshot in force is the one the audit's own walk gave."""
-        counts, model = phase.counts, self.model
+        counts = phase.counts
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
         if len(wrong) and not any(fault.startswith("snapshot") for fault in self.faults):
             row = int(wrong[0])
-            m, sa = divmod(row, model.S * model.A)
             self.faults.append(
-                f"snapshot rule: in force from episode {phase.episode}, row (m={m}, "
-                f"s={sa // model.A}, a={sa % model.A}) has N={counts.N[row]} where Algorithm 1 has "
-                f"N={self.N[row]} (snapshots are taken when a count becomes a power of two, at "
-                "that very moment)"
+                f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
+                f"N={counts.N[row]} where Algorithm 1 has N={self.N[row]} (snapshots are taken "
+                "when a count becomes a power of two, at that very moment)"
             )
+
+    def _check_counts(self, phase: Phase) -> None:
+        """Every next state was counted, and no power of two was passed without an update."""
+        counts = phase.counts
+        total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
+        wrong = np.flatnonzero(total != counts.n)
+        if len(wrong) and not any(fault.startswith("counts") for fault in self.faults):
+            row = int(wrong[0])
+            self.faults.append(
+                f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
+                f"{counts.n[row]} times and its next states {int(total[row])} times (the state "
+                "after the last step counts too)"
+            )
+        missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
+        if len(missed) and not any(fault.startswith("missed") for fault in self.faults):
+            row = int(missed[0])
+            self.faults.append(
+                f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
+                f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
+            )
+
+    def _row(self, row: int) -> str:
+        m, sa = divmod(row, self.model.S * self.model.A)
+        return f"row (m={m}, s={sa // self.model.A}, a={sa % self.model.A})"
 
     def _walk(self, phase: Phase) -> int:
         """Count the phase; the updating episode in time order. Returns `t0`, `H` if none."""
@@ -204,35 +231,51 @@ class Auditor:
     def _check_value(self, phase: Phase, value: float) -> None:
         """The learner's optimistic value is that of its own policy by the paper's equations."""
         found = phase.optimistic_value
-        if abs(found - value) <= SAME or any(f.startswith("optimistic") for f in self.faults):
+        if abs(found - value) <= SAME:
             return
-        equation = "Eq. (2)" if self.spec.algorithm == "bernstein" else "Eqs. (3) to (5)"
-        self.faults.append(
-            f"optimistic value: at episode {phase.episode} the learner has {found:.10g}, "
-            f"{equation} give {value:.10g} for its policy and snapshot{self._name(phase, found)}"
+        self.mismatches += 1
+        if self.mismatches == 1:
+            equation = "Eq. (2)" if self.spec.algorithm == "bernstein" else "Eqs. (3) to (5)"
+            self.faults.append("")
+            self._fault = (
+                len(self.faults) - 1,
+                (
+                    f"optimistic value: at episode {phase.episode} the learner has {found:.10g}, "
+                    f"{equation} give {value:.10g} for its policy and snapshot"
+                ),
+            )
+            self.suspects = self._suspects(phase, found)
+        elif self.mismatches <= SUSPICIONS:
+            self.suspects = [v for v in self.suspects if self._explains(phase, v)]
+        i, text = self._fault
+        names = " or ".join(variant.text for variant in self.suspects)
+        self.faults[i] = text + (
+            f"; that is {names}" if names else "; no simple change explains it"
         )
 
-    def _name(self, phase: Phase, found: float) -> str:
-        """Which wrong version of the equations gives what was found, if one does."""
+    def _value(self, phase: Phase, variant: Variant) -> float:
+        opt = optimistic_alpha(self.model, phase.policy, phase.counts, self.spec, variant)
+        return np.nan if opt is None else float(self._root(phase, opt).sum())
 
-        def value(variant: Variant) -> float:
-            opt = optimistic_alpha(self.model, phase.policy, phase.counts, self.spec, variant)
-            return np.nan if opt is None else float(self._root(phase, opt).sum())
+    def _explains(self, phase: Phase, variant: Variant) -> bool:
+        found = phase.optimistic_value
+        return abs(self._value(phase, variant) - found) <= LIKE * max(found, SAME)
 
+    def _suspects(self, phase: Phase, found: float) -> list[Variant]:
+        """Which wrong versions of the equations give what was found; later phases thin them out."""
         what = "radius" if self.spec.algorithm == "bernstein" else "bonus"
-        for variant in WRONG:
-            if abs(value(variant) - found) <= SAME:
-                return f"; that is the {what} {variant.text}"
-        low, high = 0.0, 16.0
-        for _ in range(60):  # monotone in a common factor
-            middle = (low + high) / 2.0
-            if value(Variant("", middle, middle)) < found:
-                low = middle
-            else:
-                high = middle
-        if abs(value(Variant("", high, high)) - found) <= SAME:
-            return f"; that is a {what} broken by a factor {high:.4g}"
-        return f"; no simple change of the {what} explains it"
+        suspects = [replace(variant, text=variant.text.format(what)) for variant in WRONG]
+        for words, power in ((f"a {what}", 1.0), ("an iota", 0.5)):
+            low, high = 0.0, 16.0
+            for _ in range(60):  # monotone in the factor
+                middle = (low + high) / 2.0
+                if self._value(phase, Variant("", middle**power, middle)) < found:
+                    low = middle
+                else:
+                    high = middle
+            text = f"{words} broken by a factor {high:.4g}"
+            suspects.append(Variant(text, high**power, high))
+        return [variant for variant in suspects if self._explains(phase, variant)]
 
     # ------------------------------------------------------------------ the proof's sums
 

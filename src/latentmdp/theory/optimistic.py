@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.optimism.confidence import Bonus, Evidence, Interval, Setting, rule_named
+from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
@@ -30,12 +31,16 @@ class Variant:
     text: str
     spread: float = 1.0  # factor on the term with the variance (MVP) or with P_hat (Bernstein)
     flat: float = 1.0  # factor on the term in 1/N
+    reward: float = 1.0  # factor on the reward
+    all_states: bool = False  # S in place of supp(P_hat) in MVP's variance term
 
 
 AS_WRITTEN = Variant("as written")
 WRONG = (
-    Variant("without its variance term", spread=0.0),
-    Variant("without its 1/N term", flat=0.0),
+    Variant("the {} without its variance term", spread=0.0),
+    Variant("the {} without its 1/N term", flat=0.0),
+    Variant("the reward added twice", reward=2.0),
+    Variant("S in place of supp(P_hat)", all_states=True),
 )
 
 
@@ -58,18 +63,20 @@ def optimistic_alpha(
     setting = Setting(
         model.M, model.S, model.A, model.H, spec.episodes, spec.delta, spec.bonus_scale
     )
+    # the audit's own logarithm, so that a wrong one in the learner shows
+    log = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
     evidence = _evidence(counts)
     answer: Bonus | Interval
     if spec.algorithm == "mvp":
-        answer = _mvp(evidence, setting, variant)
+        answer = _mvp(evidence, model.S, log, spec.bonus_scale, variant)
     elif spec.algorithm == "bernstein":
-        answer = _bernstein(evidence, setting, variant)
+        answer = _bernstein(evidence, log, spec.bonus_scale, variant)
     else:
         answer = rule.compute(evidence, setting, np.random.default_rng(0))
     unknown = (counts.N == 0) & (not rule.own_unvisited)
     if isinstance(answer, Bonus):
-        return _bonus(model, policy, evidence, answer, unknown, rule.cap)
-    return _interval(model, policy, evidence, answer, unknown, rule.cap)
+        return _bonus(model, policy, evidence, answer, unknown, rule.cap, variant.reward)
+    return _interval(model, policy, evidence, answer, unknown, rule.cap, variant.reward)
 
 
 def _evidence(counts: Counts) -> Evidence:
@@ -78,19 +85,20 @@ def _evidence(counts: Counts) -> Evidence:
     return Evidence(counts.N, support, row, counts.N_next, counts.p_hat)
 
 
-def _mvp(evidence: Evidence, setting: Setting, variant: Variant) -> Bonus:
-    unit, scale = setting.iota / np.maximum(evidence.N, 1), setting.scale
-    c1 = variant.spread * scale * 4.0 * np.sqrt(evidence.support * unit)  # Eq. (3)
-    flat = np.maximum(scale * 16.0 * setting.S, scale**2 * 16.0 * evidence.support)
+def _mvp(evidence: Evidence, S: int, log: float, scale: float, variant: Variant) -> Bonus:
+    unit = log / np.maximum(evidence.N, 1)
+    support = np.full_like(evidence.support, S) if variant.all_states else evidence.support
+    c1 = variant.spread * scale * 4.0 * np.sqrt(support * unit)  # Eq. (3)
+    flat = np.maximum(scale * 16.0 * S, scale**2 * 16.0 * evidence.support)
     return Bonus(c1, variant.flat * flat * unit, 0.0)
 
 
-def _bernstein(evidence: Evidence, setting: Setting, variant: Variant) -> Interval:
-    unit = setting.iota / np.maximum(evidence.N, 1)  # Eq. (2)
+def _bernstein(evidence: Evidence, log: float, scale: float, variant: Variant) -> Interval:
+    unit = log / np.maximum(evidence.N, 1)  # Eq. (2)
     spread = variant.spread * 2.0 * np.sqrt(evidence.p_hat * unit[evidence.row])
     flat = variant.flat * 5.0 * unit
-    radius = setting.scale * (spread + flat[evidence.row])
-    return Interval(evidence.p_hat - radius, evidence.p_hat + radius, setting.scale * flat)
+    radius = scale * (spread + flat[evidence.row])
+    return Interval(evidence.p_hat - radius, evidence.p_hat + radius, scale * flat)
 
 
 def _graph(policy: PolicyGraph) -> tuple[Any, ...]:
@@ -107,6 +115,7 @@ def _bonus(
     answer: Bonus,
     unknown: Any,
     cap: float,
+    reward: float,
 ) -> Floats:
     from latentmdp.kernels.audit import bonus_alpha
 
@@ -117,8 +126,8 @@ def _bonus(
     alpha = np.empty((policy.N, model.M))
     bonus_alpha(
         model.indptr, model.next, model.symbol, evidence.p_hat,
-        model.reward if on_next else np.zeros(len(model.next)),
-        np.zeros(rows) if on_next else model.row_reward, c1, c2, c3, cap, model.A,
+        reward * model.reward if on_next else np.zeros(len(model.next)),
+        np.zeros(rows) if on_next else reward * model.row_reward, c1, c2, c3, cap, model.A,
         *_graph(policy), np.empty(model.Gamma), alpha,
     )  # fmt: skip
     return alpha
@@ -126,7 +135,7 @@ def _bonus(
 
 def _interval(
     model: LatentMDP, policy: PolicyGraph, evidence: Evidence, answer: Interval, unknown: Any,
-    cap: float,
+    cap: float, reward: float,
 ) -> Floats:  # fmt: skip
     from latentmdp.kernels.audit import interval_alpha
     from latentmdp.optimism.model import Known
@@ -140,8 +149,9 @@ def _interval(
     alpha = np.empty((policy.N, model.M))
     f, i = np.zeros, np.int64
     interval_alpha(
-        model.indptr, model.next, evidence.p_hat, known.row_reward, known.row_symbol, on_next,
-        known.next_reward if known.next_reward is not None else nothing,
+        model.indptr, model.next, evidence.p_hat, reward * known.row_reward, known.row_symbol,
+        on_next,
+        nothing if known.next_reward is None else reward * known.next_reward,
         known.next_symbol if known.next_symbol is not None else nothing.astype(i),
         low, high, unseen, ~np.asarray(unknown),
         np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
