@@ -1,6 +1,8 @@
 """`latentmdp learn`: output, refusals, interrupts, and the same bits in parallel as in a row."""
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +13,11 @@ import numpy as np
 import pytest
 
 from latentmdp import cli
+from latentmdp.formats.files import refusal
+from latentmdp.learning.folder import locked
 from latentmdp.learning.learn import learn
 from latentmdp.learning.run import load_run
+from latentmdp.learning.state import save_state
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 NUMBERS = (
@@ -114,6 +119,19 @@ def test_interrupted_and_resumed_to_the_same_bits(tmp_path: Path, capsys) -> Non
         ([MAZE, "--class", "linear"], "policy_class must be one of markov, history"),
         ([MAZE, "--simulator", "fast"], "simulator must be one of counts, episodes"),
         ([MAZE, "--seeds", "0"], "--seeds must be at least 1"),
+        ([MAZE, "--jobs", "0"], "--jobs must be at least 1"),
+        ([MAZE, "--episodes", "1.5"], "must be a whole number like 20 or 1e9"),
+        ([MAZE, "--episodes", "1e30"], "episodes must be a whole number from 1 to 2^53"),
+        ([MAZE, "--episodes", "-5"], "episodes must be a whole number from 1"),
+        ([MAZE, "--delta", "nan"], "delta must lie strictly between 0 and 1"),
+        ([MAZE, "--delta", "small"], "valid number"),
+        ([MAZE, "--bonus-scale", "-1"], "bonus_scale must be finite and at least 0"),
+        ([MAZE, "--bonus-scale", "inf"], "bonus_scale must be finite"),
+        ([MAZE, "--ties", "coin"], "ties must be one of"),
+        ([MAZE, "--seed", "-1"], "seed must be a whole number of at least 0"),
+        ([MAZE, "--horizon", "0"], "horizon"),
+        (["maze:size=0"], "size"),
+        (["nothing.npz"], "nothing.npz"),
         ([MAZE, "--resume", "x"], "give MODEL, or --resume DIR"),
         ([], "give MODEL, or --resume DIR"),
         (["--resume", "nowhere"], "must hold a run"),
@@ -145,3 +163,114 @@ def test_python_and_command_line_agree(capsys) -> None:
     assert cli.run(["learn", MAZE, "--algorithm", "random", "--episodes", "5000", "--json"]) == 0
     run = learn(lm.make(MAZE), "random", 5000)
     assert last_json(capsys)["regret"] == run.regret
+
+
+SEEDS = ["learn", MAZE, "--algorithm", "random", "--episodes", "1e5", "--seeds", "2", "--jobs", "1"]
+
+
+def test_settings_do_not_go_with_resume(capsys, tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    assert cli.run(["learn", MAZE, "-a", "random", "-k", "100", "--out", out]) == 0
+    for option in (["--episodes", "200"], ["--delta", "0.5"], ["--seeds", "2"], ["--normalize"]):
+        capsys.readouterr()
+        assert cli.run(["learn", "--resume", out, *option]) == 2
+        assert f"leave out {option[0]}" in capsys.readouterr().err
+    assert cli.run(["learn", "--resume", out, "--jobs", "1", "--json"]) == 0
+
+
+def test_one_process_at_a_time_in_a_folder(capsys, tmp_path: Path) -> None:
+    assert cli.run([*SEEDS, "--out", str(tmp_path / "runs")]) == 0
+    for busy in (tmp_path / "runs", tmp_path / "runs" / "seed-1"):
+        with locked(busy):
+            capsys.readouterr()
+            assert cli.run(["learn", "--resume", str(tmp_path / "runs"), "--jobs", "1"]) == 2
+            assert f"{busy} must not be in use" in capsys.readouterr().err
+    with locked(tmp_path / "new"):
+        assert cli.run(["learn", MAZE, "--out", str(tmp_path / "new")]) == 2
+    assert cli.run(["learn", "--resume", str(tmp_path / "runs"), "--jobs", "1"]) == 0
+
+
+def test_a_folder_that_was_never_set_up_is_set_up_again(capsys, tmp_path: Path) -> None:
+    """Killed between the first seed's checkpoint and the last one's: no episode was played."""
+    out = tmp_path / "runs"
+    assert cli.run([*SEEDS, "--out", str(out), "--json"]) == 0
+    whole = last_json(capsys)
+    (out / "seeds.json").unlink()
+    shutil.rmtree(out / "seed-1")
+    assert cli.run(["learn", "--resume", str(out)]) == 2
+    assert "start it again" in capsys.readouterr().err
+    assert cli.run([*SEEDS, "--out", str(out), "--json"]) == 0
+    assert last_json(capsys)["regret"] == whole["regret"]
+    (out / "seed-1" / "run.npz").unlink()
+    assert cli.run(["learn", "--resume", str(out)]) == 2
+    assert "seed-1 has no run.npz" in capsys.readouterr().err
+    (out / "seeds.json").write_text('{"seeds": "all"}')
+    assert cli.run(["learn", "--resume", str(out)]) == 2
+    assert "must list the seeds" in capsys.readouterr().err
+
+
+def test_a_full_disk_in_the_middle_loses_nothing(capsys, tmp_path: Path, monkeypatch) -> None:
+    out = tmp_path / "run"
+    command = ["learn", MAZE, "-a", "random", "-k", "1e6", "--json"]
+    assert cli.run(command) == 0
+    whole = last_json(capsys)
+    calls = []
+
+    def full(path, state) -> None:
+        calls.append(path)
+        if len(calls) > 20:
+            raise refusal(path, "cannot be written: no space left on device")
+        save_state(path, state)
+
+    monkeypatch.setattr("latentmdp.learning.run.save_state", full)
+    monkeypatch.setattr("latentmdp.commands._runs.CHECKPOINT_SECONDS", 0.0)
+    assert cli.run([*command, "--out", str(out)]) == 2
+    assert "run.npz: cannot be written: no space left" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert not load_run(out).complete
+    assert len(load_run(out).table) > 10
+    assert cli.run(["learn", "--resume", str(out), "--json"]) == 0
+    again = last_json(capsys)
+    for name in ("regret", "updates", "kept", "final_value"):
+        assert again[name] == whole[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+def test_processes_stopped_at_random_moments_and_resumed(how: str, tmp_path: Path, capsys) -> None:
+    """Four seeds in two processes; the command or its whole group is struck; the same bits."""
+    asked = ["maze:size=4,goals=3,horizon=12", "-a", "mvp", "-k", "1e9", "--seeds", "4"]
+    program = [sys.executable, "-m", "latentmdp.cli", "learn"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert cli.run(["learn", *asked, "--out", str(whole), "--json"]) == 0
+    random = np.random.default_rng(len(how))
+    code, struck = 1, 0
+    while code != 0:
+        command = ["--resume", str(cut)] if (cut / "seeds.json").exists() else asked
+        command = command if command[0] == "--resume" else [*asked, "--out", str(cut)]
+        process = subprocess.Popen(
+            [*program, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        if struck < 5:
+            time.sleep(random.uniform(0.5, 4.0))
+            if process.poll() is None:
+                strike = os.killpg if random.random() < 0.5 else os.kill
+                strike(process.pid, signal.SIGKILL if how == "killed" else signal.SIGINT)
+            struck += 1
+        _, errors = process.communicate(timeout=300)
+        code = process.returncode
+        # Python's own answer (-SIGINT) where it was still importing
+        assert code in (0, 2, 130, -signal.SIGKILL, -signal.SIGINT), errors
+        assert "Traceback" not in errors or code == -signal.SIGINT
+        if code == 2:  # an orphan is still storing its checkpoint
+            assert "must not be in use" in errors or "was killed" in errors
+            time.sleep(0.5)
+    for seed in range(4):
+        one, two = (load_run(folder / f"seed-{seed}") for folder in (whole, cut))
+        assert two.complete
+        assert one.table.equals(two.table)
+        assert one.policy == two.policy
+        assert one.state["simulation"] == two.state["simulation"]
+    assert not list(cut.glob("**/*.tmp")) or how == "killed"
