@@ -21,6 +21,7 @@ CUT = 1e-6  # what is reached with less is not followed while anything else is l
 DRIFT = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
 NOTICE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
 PIECE = 500_000  # work of a pass between two looks at the clock
+GROWTH = 1.3  # of the arrays, when they are full
 BATCH = 0.15  # beliefs expanded per round, relative to those expanded already
 
 
@@ -30,24 +31,17 @@ class GraphSearch:
     name = "layers"
 
     def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
-        from latentmdp.kernels import history_graph as k
+        from latentmdp.kernels.history_graph import plant
 
         self.joint, self.start, self.horizon, self.corners = joint, start, horizon, corners
+        self.by_step = _by_step(corners)
         self.S = int(corners.upper.shape[1])
         self.A = len(joint.reward) // self.S
         self.round, self.cut = 0, CUT
         self.order: Ints = np.zeros(0, dtype=np.int64)
-        self.graph = self._resized(None, 2)
+        self.graph = self._planted()
         self.start_node = np.empty(len(start.state), dtype=np.int64)
-        k.plant(
-            self.graph,
-            corners.upper,
-            corners.alpha,
-            start.state,
-            start.belief,
-            0.0,
-            self.start_node,
-        )
+        plant(self.graph, self.by_step, start.state, start.belief, 0.0, self.start_node)
 
     # ------------------------------------------------------------------ state
 
@@ -88,7 +82,7 @@ class GraphSearch:
                 return said
 
     def _round(self, allowed: float, budget: Budget, memory: int) -> str:
-        from latentmdp.kernels import history_graph as k
+        from latentmdp.kernels.history_frontier import tighten_frontier
 
         self.round += 1
         drift, notice = DRIFT * allowed / self.horizon, NOTICE * allowed
@@ -105,14 +99,14 @@ class GraphSearch:
                 return "memory"
             if budget.reason():
                 return "paused"
-        k.tighten_frontier(self.graph, self.corners.upper, self.order, self.round, drift, notice)
+        tighten_frontier(self.graph, self.by_step, self.order, self.round, drift, notice)
         self._sort()
         self._back_up(False, drift, notice, budget)
         return ""
 
     def _back_up(self, everything: bool, drift: float, notice: float, budget: Budget) -> None:
         """A pass over the layers; stops between two of them, bounds valid, when time is up."""
-        from latentmdp.kernels.history_graph import back_up
+        from latentmdp.kernels.history_sweep import back_up
 
         first = 0
         while first < len(self.order) and not (first and budget.reason()):
@@ -123,13 +117,14 @@ class GraphSearch:
 
     def _choose(self) -> Ints:
         """Frontier beliefs with the largest `reach x gap`, in turns by upper and lower policy."""
-        from latentmdp.kernels import history_graph as k
+        from latentmdp.kernels.history_frontier import follow
+        from latentmdp.kernels.history_graph import HIGH
 
         g = self.graph
-        g.layer[:, k.PASSED] = 0
+        g.layer[:, HIGH] = 0
         score = []
         for side in (0, 1):
-            k.follow(g, side, self.start_node, self.start.prob, self.cut)
+            follow(g, side, self.start_node, self.start.prob, self.cut)
             score.append(g.score[: g.count[0]].copy())
         by = 0 if self.round % 2 == 0 and score[0].any() else 1
         candidates = np.flatnonzero(score[by] > 0)
@@ -137,23 +132,16 @@ class GraphSearch:
         return candidates[np.argsort(-score[by][candidates], kind="stable")[:n]]
 
     def _expand(self, i: int, drift: float, memory: int) -> bool:
-        from latentmdp.kernels import history_graph as k
+        from latentmdp.kernels.history_graph import FRONTIER, SWEPT, expand_belief
 
         g = self.graph
-        beliefs, nodes, rows, edges, _ = g.count + int(self.joint.ptr[-1]) + self.S
-        if (
-            beliefs > len(g.belief)
-            or nodes > len(g.node)
-            or edges > len(g.child)
-            or rows > len(g.gain)
-        ):
-            if 3 * self.bytes > memory:
+        needed = g.count[:4] + int(self.joint.ptr[-1]) + self.S
+        if (needed > (len(g.belief), len(g.node), len(g.gain), len(g.child))).any():
+            if 2 * self.bytes > memory:
                 return False
-            self.graph = self._resized(g, 2)
-        new = self.graph.layer[i, k.SWEPT] == k.FRONTIER
-        k.expand_belief(
-            self.graph, self.joint, self.corners.upper, self.corners.alpha, i, self.round, drift
-        )
+            self._grow()
+        new = self.graph.layer[i, SWEPT] == FRONTIER
+        expand_belief(self.graph, self.joint, self.by_step, i, self.round, drift)
         if new:
             self.order = np.append(self.order, i)
         return True
@@ -164,74 +152,68 @@ class GraphSearch:
         keys = [support[:, j] for j in range(support.shape[1])]
         self.order = self.order[np.lexsort((*keys, self.graph.layer[self.order, 0]))]
 
-    def _resized(self, old: Any, factor: int) -> Any:
-        """A graph with more room, and the old one's contents."""
-        from latentmdp.kernels.history_graph import Graph, rehash_beliefs
+    def _planted(self) -> Any:
+        """An empty graph with room for two expansions."""
+        from latentmdp.kernels.history_graph import Graph
 
         J, M = self.joint.like.shape
-        T = self.horizon + 1
-        layer = J + self.S + len(self.start.prob)  # what one expansion may add
-        count = np.zeros(5, dtype=np.int64) if old is None else old.count
-        beliefs = factor * int(count[0]) + 2 * layer
-        nodes = factor * int(count[1]) + 2 * layer
-        rows = factor * int(count[2]) + 2 * layer
-        edges = factor * int(count[3]) + 2 * layer
+        n = 2 * (J + self.S + len(self.start.prob))
 
         def integers(*shape: int) -> Ints:
             return np.zeros(shape, dtype=np.int64)
 
-        new = Graph(
-            count=integers(5), belief=np.empty((beliefs, M)), layer=integers(beliefs, 3),
-            node_of=integers(beliefs, self.S),
-            table=np.full(1 << (2 * beliefs).bit_length(), -1, dtype=np.int64),
-            node=integers(nodes, 7), bound=np.empty((nodes, T, 2)),
-            ptr=integers(rows * self.A + 1), gain=np.empty((rows, self.A)),
-            child=integers(edges), prob=np.empty(edges), score=np.zeros(beliefs),
-            reach=np.zeros((2, nodes)), queue=integers(2, nodes),
+        return Graph(
+            count=integers(5), belief=np.zeros((n, M)), layer=integers(n, 6),
+            node_of=integers(n, self.S), table=_table(n),
+            node=integers(n, 8), bound=np.zeros((n, self.horizon + 1, 2)),
+            ptr=integers(n * self.A + 1), gain=np.zeros((n, self.A)),
+            child=integers(n), prob=np.zeros(n), score=np.zeros(n),
+            reach=np.zeros((2, n)), queue=integers(2, n),
         )  # fmt: skip
-        if old is not None:
-            for name, a, b in zip(Graph._fields, old, new, strict=True):
-                if name not in ("table", "queue", "reach"):
-                    b[: len(a)] = a
-            rehash_beliefs(new)
-        return new
+
+    def _grow(self) -> None:
+        """More room for everything. The large arrays grow in place, without being copied."""
+        from latentmdp.kernels.history_graph import rehash_beliefs
+
+        g, more = self.graph, 2 * (int(self.joint.ptr[-1]) + self.S)
+        beliefs, nodes, rows, edges = (int(GROWTH * n) + more for n in g.count[:4])
+        for array, n in (
+            (g.belief, beliefs), (g.layer, beliefs), (g.node_of, beliefs), (g.score, beliefs),
+            (g.node, nodes), (g.bound, nodes), (g.ptr, rows * self.A + 1), (g.gain, rows),
+            (g.child, edges), (g.prob, edges),
+        ):  # fmt: skip
+            if n > len(array):
+                array.resize((n, *array.shape[1:]), refcheck=False)
+        nodes = len(g.node)
+        self.graph = g._replace(
+            table=_table(len(g.belief)), reach=np.zeros((2, nodes)),
+            queue=np.zeros((2, nodes), dtype=np.int64),
+        )  # fmt: skip
+        rehash_beliefs(self.graph)
 
     # ------------------------------------------------------------------ the policy
 
     def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of a policy worth the lower bound, up to `slack`."""
-        from latentmdp.kernels import history_graph as k
+        from latentmdp.kernels import history_extract as k
+        from latentmdp.kernels.history_graph import STATE
 
         g, cut = self.graph, 1e-7
         at = np.empty((self.horizon, self.nodes), dtype=np.int64)
         none = np.zeros(0, dtype=np.int64)
         while True:
             n, edges, lost = k.reached_policy(
-                g, self.corners.alpha, 0, self.start_node, self.start.prob, cut, at, none, none
+                g, self.by_step, self.start_node, self.start.prob, cut, at, none, none
             )
             if lost <= slack or cut == 0.0:
                 break
             cut = cut / 100 if cut > 1e-14 else 0.0
         step, node = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        k.reached_policy(
-            g, self.corners.alpha, 0, self.start_node, self.start.prob, cut, at, step, node
-        )
+        k.reached_policy(g, self.by_step, self.start_node, self.start.prob, cut, at, step, node)
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         symbol, nxt, target, vertex = (np.empty(edges, dtype=np.int64) for _ in range(4))
         used = k.write_policy(
-            g,
-            self.joint,
-            self.corners.alpha,
-            0,
-            at,
-            step,
-            node,
-            action,
-            degree,
-            symbol,
-            nxt,
-            target,
-            vertex,
+            g, self.joint, self.by_step, at, step, node, action, degree, symbol, nxt, target, vertex
         )
         symbol, nxt, target, vertex = (x[:used] for x in (symbol, nxt, target, vertex))
         number = parts.reserve(n)
@@ -255,4 +237,20 @@ class GraphSearch:
         target[leaf] = found[: int(leaf.sum())]
         parts.root[self.start.state[at_corner]] = found[int(leaf.sum()) :]
         parts.root[self.start.state[~at_corner]] = number[first[~at_corner]] if n else none
-        parts.fill(number, step, g.node[node, k.STATE], action, degree, symbol, nxt, target)
+        parts.fill(number, step, g.node[node, STATE], action, degree, symbol, nxt, target)
+
+
+def _table(n: int) -> Ints:
+    """An empty hash table for `n` beliefs."""
+    return np.full(1 << (2 * n).bit_length(), -1, dtype=np.int64)
+
+
+def _by_step(grid: Any) -> Any:
+    """The corners' values as the kernels read them."""
+    from latentmdp.kernels.history_graph import HOLD, Corners
+
+    return Corners(
+        known=np.ascontiguousarray(grid.upper.transpose(1, 2, 0)),
+        alpha=np.ascontiguousarray(grid.alpha.transpose(1, 2, 3, 0)),
+        held=np.ascontiguousarray(grid.alpha[::HOLD].transpose(1, 0, 2, 3)),
+    )
