@@ -10,6 +10,7 @@ import pytest
 
 from latentmdp import LatentMDP, PolicyGraph, evaluate, reach_weights
 from latentmdp.domains.lower_bound import hard_instance
+from latentmdp.evaluation import context_optimal
 
 PAGE = Path(__file__).parents[1] / "docs" / "errata.md"
 
@@ -338,3 +339,86 @@ def test_e17_smaller_slips_do_not_change_numbers():
             W = 46 * iota
             assert 4 * math.sqrt(2 * W * iota) + 7 * iota <= W
             assert math.log2(H * K) + 1 <= iota
+
+
+# ---------------------------------------------------------------------- found later
+
+
+def test_e18_anytime_azuma_needs_a_factor_two():
+    """A fair coin: already for n = 10 alone, and more so for all n at once (exactly computed)."""
+    n, delta = 10, 0.001
+    assert math.sqrt(n * math.log(2 * n / delta)) < 10
+    assert 2 / 2**n > delta  # all heads or all tails
+    delta, last = 0.1, 100
+    walk = np.zeros(2 * last + 3)
+    walk[last + 1] = 1.0
+    at = np.abs(np.arange(len(walk)) - (last + 1))
+    outside = 0.0
+    for n in range(1, last + 1):
+        walk = 0.5 * (np.roll(walk, 1) + np.roll(walk, -1))
+        gone = at > math.sqrt(n * math.log(2 * n / delta))
+        outside += walk[gone].sum()
+        walk[gone] = 0.0
+    assert outside > 1.3 * delta
+    for n, delta in itertools.product((1, 7, 100, 10**6), (0.5, 0.1, 1e-6)):
+        # Azuma with delta / (2 n^2) for each n; their sum is pi^2 / 12 delta
+        bound = math.sqrt(2 * n * math.log(4 * n**2 / delta))
+        assert 2 * math.exp(-(bound**2) / (2 * n)) == pytest.approx(delta / (2 * n**2))
+        assert bound <= 2 * math.sqrt(n * math.log(2 * n / delta)) + 1e-9
+    assert math.pi**2 / 12 < 1
+
+
+def test_e19_second_half_of_the_mean_concentration_lemma():
+    """X_k = 1 with probability 0.01: P[exists n: sum Y >= 3 sum X + ln(1/delta)], exactly."""
+    p, delta = 0.01, 0.1
+    alive, crossed = {0: 1.0}, 0.0
+    for n in range(1, 1001):
+        new: dict[int, float] = {}
+        for x, weight in alive.items():
+            for y, w in ((x, weight * (1 - p)), (x + 1, weight * p)):
+                if n * p >= 3 * y + math.log(1 / delta):
+                    crossed += w
+                else:
+                    new[y] = new.get(y, 0.0) + w
+        alive = new
+    assert crossed > 1.1 * delta
+    # the half that is used: exp(X - (e - 1) Y) is a supermartingale, and e - 1 < 3; the other
+    # half follows in the same way with a factor 1.6 on the logarithm
+    x = np.linspace(0, 1, 1001)
+    assert (np.exp(x) <= 1 + (math.e - 1) * x + 1e-12).all()
+    assert (np.exp(-x) <= 1 - (1 - 1 / math.e) * x + 1e-12).all()
+    assert 1 / (1 - 1 / math.e) < 1.6 < 3
+
+
+def test_e20_the_lower_bound_needs_a_horizon():
+    """One step less than `d1 + d2 + 1`, and nothing is ever paid: every learner has regret 0."""
+    for M, S, A in ((1, 6, 2), (2, 11, 2), (24, 8, 3)):
+        instance = hard_instance(M, S, A)
+        for less, best in ((0, instance.x * (0.5 + instance.eps)), (1, 0.0)):
+            model = instance.model().replace(horizon=instance.d1 + instance.d2 + 1 - less)
+            values, _ = context_optimal(model)  # bounds every policy
+            assert (model.nu * values[0]).sum(axis=1) == pytest.approx(best)
+    assert hard_instance(24, 8, 3).d1 == 4  # it grows with M: up to S/2
+
+
+def test_e21_the_lower_bound_does_not_need_m_squared():
+    """`K > (6 + 4 sqrt 2) M ln(2/delta)` gives `P[K_m < K/(2M)] <= delta`, exactly computed."""
+    for M, delta in itertools.product((1, 2, 5, 30), (0.3, 0.05, 1e-3)):
+        log = math.log(2 / delta)
+        K = math.ceil((6 + 4 * math.sqrt(2)) * M * log)
+        assert math.sqrt(2 * K * log / M) + log <= K / (2 * M) + 1e-9  # Bennett's deviation
+        below = [k for k in range(K + 1) if k < K / (2 * M)]
+        tail = sum(math.comb(K, k) * (1 / M) ** k * (1 - 1 / M) ** (K - k) for k in below)
+        assert tail <= delta
+        for C in (4, 64):
+            assert (6 + 4 * math.sqrt(2)) * M**2 * math.log(2 * M * C / delta) + 1 > K
+
+
+def test_e22_with_an_approximate_planner_regret_itself_is_linear():
+    """Known rewards 1/2 and 1, a planner with rho_1 = 1/2 that always takes the first."""
+    K, best, found, rho_1, rho_2 = 10**9, 1.0, 0.5, 0.5, 0.0
+    regret, approximate = K * (best - found), K * (rho_1 * best - rho_2 - found)
+    assert approximate <= rho_1 * regret  # the paper's inequality, true and of no help:
+    main = math.sqrt(0.25 * K) * iota_of(1, 1, 2, 1, K, 0.1)
+    assert regret > 100 * (main + iota_of(1, 1, 2, 1, K, 0.1) ** 2)  # no sublinear bound on it
+    assert approximate == 0.0
