@@ -58,7 +58,7 @@ def test_positions_add_up_exactly_on_a_common_stream(instance):
 def test_identity_in_expectation(instance):
     """Regret of the LMDP = sum over positions of the simulators' regrets, each on its own stream.
 
-    The two differ by a sum of mean 0; 60 runs, 4.5 standard errors: false alarm below 1e-4 (Student).
+    The two differ by a sum of mean 0; 60 runs, 4.5 standard errors: false alarm below 1e-4.
     """
     model, runs, K = instance.model(), 60, 30
     optimum = instance.optimal_value()
