@@ -64,6 +64,68 @@ def test_early_ends_are_spent_in_the_terminal_state(tmp_path) -> None:
     assert more.learner.episode == 111
 
 
+class Lakes(gym.Env[int, int]):
+    """Gymnasium's FrozenLake; the hidden context is whether the ice is slippery today."""
+
+    def __init__(self) -> None:
+        self.lakes = [
+            gym.make("FrozenLake-v1", is_slippery=slippery, max_episode_steps=30)
+            for slippery in (False, True)
+        ]
+        self.observation_space = self.lakes[0].observation_space
+        self.action_space = self.lakes[0].action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+        super().reset(seed=seed)
+        self.context = int(self.np_random.integers(2))
+        return self.lakes[self.context].reset(seed=seed)
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        state, reward, ended, truncated, info = self.lakes[self.context].step(action)
+        return state, reward, ended, truncated, info | {"context": self.context}
+
+
+LAKE = {"contexts": 2, "horizon": 30, "terminal": 16, "bonus_scale": 1e-5, "seed": 3}
+
+
+def test_frozen_lakes_are_learned_without_any_knowledge() -> None:
+    run = learn_env(Lakes(), episodes=300, **LAKE)
+    dry = run.returns[run.contexts == 0]
+    assert dry[:20].mean() < 0.5
+    assert dry[-25:].mean() == 1.0
+    visits = run.learner.counts.visits()
+    assert ((visits[0] > 0).sum(axis=-1) <= 1).all()  # dry ice is deterministic
+    assert (visits[1] > 0).sum(axis=-1).max() == 3
+    assert repr(run).startswith("EnvRun(mvp, markov, 300 episodes, mean return 0.")
+
+
+def test_an_environment_that_fails_loses_one_episode(tmp_path) -> None:
+    """The saved learner goes on, with new random episodes; nothing is counted twice."""
+
+    class Fails(Lakes):
+        steps = 0
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+            self.steps += 1
+            if self.steps == 333:
+                raise RuntimeError("the simulator's licence has run out")
+            return super().step(action)
+
+    file = tmp_path / "learner.npz"
+    with pytest.raises(RuntimeError, match="licence"):
+        learn_env(Fails(), episodes=500, algorithm="random", save_to=file, **LAKE)
+    learner = Learner.load(file)
+    played = learner.episode - 1
+    assert learner.counts.n.sum() == 30 * played > 0
+    first = learn_env(Lakes(), episodes=played, algorithm="random", **LAKE)
+    assert np.array_equal(first.learner.counts.n, learner.counts.n)
+    again = learn_env(Lakes(), episodes=played, terminal=16, seed=3, learner=learner, save_to=file)
+    assert not np.array_equal(again.returns, first.returns) or not np.array_equal(
+        again.contexts, first.contexts
+    )
+    assert Learner.load(file).episode == 2 * played + 1
+
+
 def test_refusals() -> None:
     how = {"episodes": 3, "algorithm": "random"}
     with pytest.raises(lm.ModelError, match=r"one ended after 1 \(name a terminal state\)"):
@@ -76,3 +138,14 @@ def test_refusals() -> None:
         learn_env(gym.make("CartPole-v1"), contexts=2, horizon=3, **how)
     with pytest.raises(lm.ModelError, match="context must be a whole number from 0 to 0"):
         learn_env(Doors(), contexts=1, horizon=1, **(how | {"episodes": 50}))
+    for terminal in (-1, 4):
+        with pytest.raises(lm.ModelError, match=r"terminal must be a state from 0 to 2, or"):
+            learn_env(Doors(), contexts=2, horizon=3, terminal=terminal, **how)
+    for episodes in (0, -1, 2.5):
+        with pytest.raises(lm.ModelError, match="episodes must be a whole number from 1"):
+            learn_env(Doors(), contexts=2, horizon=1, episodes=episodes)
+    run = learn_env(Doors(), contexts=2, horizon=1, episodes=1e1, algorithm="random")
+    assert len(run.returns) == 10
+    run.learner.begin(0)
+    with pytest.raises(lm.ModelError, match="begin must follow end or cancel; episode 11 has 0"):
+        learn_env(Doors(), episodes=1, learner=run.learner)

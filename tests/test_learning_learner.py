@@ -174,7 +174,7 @@ def test_refusals_are_one_sentence_and_lose_nothing() -> None:
     refused("end must come after 4 steps; episode 1 has not begun", lambda: learner.end(0))
     refused("state must be a whole number from 0 to 3; it is 4", lambda: learner.begin(4))
     learner.begin(0)
-    refused("begin must follow end", lambda: learner.begin(0))
+    refused("begin must follow end or cancel", lambda: learner.begin(0))
     refused("action must be .* from 0 to 1; it is 2", lambda: learner.step(reward, 0, action=2))
     refused("next_state must be .*; it is -1", lambda: learner.step(reward, -1))
     refused("rewards must be at least 0", lambda: learner.step(-0.5, 0))

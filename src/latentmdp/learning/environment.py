@@ -10,10 +10,12 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
+from latentmdp.learning.solvers import Choice
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.model import Known
 
@@ -26,7 +28,14 @@ class EnvRun(NamedTuple):
     learner: Learner
     returns: Array  # (episodes,) total rewards
     contexts: Array  # (episodes,)
-    updated: Array  # (episodes,) whether the policy changed after it
+    updated: Array  # (episodes,) whether the solver was called after it
+
+    def __repr__(self) -> str:
+        K, choice = len(self.returns), self.learner.choice
+        return (
+            f"EnvRun({choice.algorithm}, {choice.policy_class}, {K} episodes, mean return "
+            f"{self.returns.mean() if K else float('nan'):.6g}, {self.learner.updates} updates)"
+        )
 
 
 def learn_env(
@@ -45,6 +54,7 @@ def learn_env(
     seed: int = 0,
     learner: Learner | None = None,
     context_key: str = "context",
+    save_to: PathLike | None = None,
 ) -> EnvRun:
     """Learn for `episodes` episodes in an environment with numbered states and actions.
 
@@ -54,10 +64,15 @@ def learn_env(
 
     Episodes have exactly `H` steps; where the environment ends one earlier, `terminal` names the
     state in which the rest is spent with reward 0 (the number after the last state, say). The last
-    step's `info[context_key]` must be the context. `learner` continues one (say, a loaded one).
+    step's `info[context_key]` must be the context. `learner` continues one (say, a loaded one),
+    with its own settings and other random episodes than those it has seen.
+
+    `save_to` names a file that the learner is saved to after every update and however it ends; an
+    episode cut short is dropped.
     """
     if learner is None:
         given, estimate = _given(env, given, contexts, horizon, terminal, estimate)
+        episodes = Choice(episodes=episodes).episodes
         learner = Learner(
             given,
             algorithm,
@@ -68,13 +83,32 @@ def learn_env(
             seed=seed,
             estimate=estimate,
         )
-    returns, told, updated = np.zeros(episodes), np.zeros(episodes, dtype=np.int64), []
-    for k in range(episodes):
-        returns[k], told[k] = _episode(
-            env, learner, terminal, seed if k == 0 else None, context_key
+    if terminal is not None and not 0 <= terminal < learner.known.S:
+        raise ModelError(
+            f"terminal must be a state from 0 to {learner.known.S - 1}, or the number after the "
+            f"environment's last state; it is {terminal}"
         )
-        updated.append(learner.end(int(told[k])))
-    return EnvRun(learner, returns, told, np.array(updated, dtype=bool))
+    returns, told = np.zeros(int(episodes)), np.zeros(int(episodes), dtype=np.int64)
+    updated = np.zeros(int(episodes), dtype=bool)
+    first = seed if learner.episode == 1 else _seed_of(seed, learner.episode)
+    try:
+        for k in range(int(episodes)):
+            returns[k], told[k] = _episode(
+                env, learner, terminal, first if k == 0 else None, context_key
+            )
+            updated[k] = learner.end(int(told[k]))
+            if save_to is not None and updated[k]:
+                learner.save(save_to)
+    finally:
+        if save_to is not None:
+            learner.cancel()
+            learner.save(save_to)
+    return EnvRun(learner, returns, told, updated)
+
+
+def _seed_of(seed: int, episode: int) -> int:
+    """For the environment of a learner that goes on at this episode."""
+    return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
 
 
 def _episode(

@@ -147,9 +147,13 @@ class Knowledge:
             changes["nu"] = np.where(
                 visits > 0, self.starts / np.maximum(visits, 1), 1.0 / self.known.S
             )
-        if "R" in self.estimate:
+        if "R" in self.estimate and self._has_news(context, path):
             changes |= self._learn_rewards(context, path)
         self.known = replace(self.known, **changes)
+
+    def _has_news(self, context: int, path: Sequence[Step]) -> bool:
+        S, A = self.known.S, self.known.A
+        return not all(self.seen[(context * S + s) * A + a, nxt] for s, a, _, nxt in path)
 
     def _learn_rewards(self, context: int, path: Sequence[Step]) -> dict[str, Any]:
         M, S, A = self.known.M, self.known.S, self.known.A

@@ -85,7 +85,7 @@ class Learner:
     def begin(self, state: int) -> int:
         """The first state of an episode; returns the action to take."""
         if self._path is not None:
-            raise ModelError(f"begin must follow end; {self._where()}")
+            raise ModelError(f"begin must follow end or cancel; {self._where()}")
         self._state = self._checked("state", state, self.known.S)
         self._cursor = self.policy.cursor(self._state)  # l. 4, 6, 7
         self._path = []
