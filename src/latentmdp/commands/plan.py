@@ -39,9 +39,12 @@ def plan_command(
         typer.Option("--class", metavar="CLASS", help="history (with memory) or markov."),
     ] = "history",
     gap: Annotated[
-        str,
-        typer.Option("--gap", metavar="G", help="Stop at this relative gap; 'none' closes it."),
-    ] = "0.01",
+        str | None,
+        typer.Option(
+            "--gap", metavar="G", show_default="0.01, with --compare 0.0001",
+            help="Stop at this relative gap; 'none' closes it.",
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="T", help="Seconds.")
     ] = 60.0,
@@ -94,8 +97,8 @@ def plan_command(
     if minimize:
         found = negated(found)
     options: dict[str, Any] = {
-        "gap": _parse_gap(gap), "time_limit": time_limit, "work_limit": work_limit,
-        "memory_limit": memory_limit, "seed": seed,
+        "gap": _parse_gap(gap or ("0.0001" if compare else "0.01")), "time_limit": time_limit,
+        "work_limit": work_limit, "memory_limit": memory_limit, "seed": seed,
     }  # fmt: skip
     sign = -1.0 if minimize else 1.0
     if compare:
@@ -256,8 +259,10 @@ def _compare(model: "LatentMDP", options: dict[str, Any], sign: float, json: boo
         ],
     )
     print()
+    best = max(abs(r.value) for r in table.rows if r.policy_class == "history")
     for name, (low, high), meaning in (
         ("value of memory", table.value_of_memory, "history minus Markov"),
         ("value of information", table.value_of_information, "knowing the context minus history"),
     ):
-        print_text(f"{name:21} between {low:.6g} and {high:.6g}  ({meaning})")
+        shares = "" if not best else f": {low / best:.3%} to {high / best:.3%}"
+        print_text(f"{name:21} between {low:.6f} and {high:.6f}  ({meaning}{shares})")
