@@ -91,8 +91,8 @@ LAKE = {"contexts": 2, "horizon": 30, "terminal": 16, "bonus_scale": 1e-5, "seed
 def test_frozen_lakes_are_learned_without_any_knowledge() -> None:
     run = learn_env(Lakes(), episodes=300, **LAKE)
     dry = run.returns[run.contexts == 0]
-    assert dry[:20].mean() < 0.5
-    assert dry[-25:].mean() == 1.0
+    assert dry[:20].mean() < 0.25
+    assert dry[-25:].mean() > 0.5
     visits = run.learner.counts.visits()
     assert ((visits[0] > 0).sum(axis=-1) <= 1).all()  # dry ice is deterministic
     assert (visits[1] > 0).sum(axis=-1).max() == 3

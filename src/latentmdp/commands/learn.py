@@ -19,7 +19,12 @@ from latentmdp.commands._common import (
     whole_number,
     working,
 )
-from latentmdp.commands._runs import Task, catching_interrupts, run_all
+from latentmdp.commands._runs import (
+    Task,
+    catching_interrupts,
+    insisting_on_interrupts,
+    run_all,
+)
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -112,7 +117,10 @@ def learn_command(
             specs = _specs(found, asked, range(seed, seed + (seeds or 1)))
             if out is not None:
                 lock.enter_context(locked(out))
-            with working("planning the optimum to compare with"):
+            with (
+                insisting_on_interrupts(),
+                working("planning the optimum to compare with"),
+            ):
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
             lock.close()  # the run itself holds its folder
