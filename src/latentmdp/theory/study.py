@@ -173,6 +173,7 @@ def run_study(
                     for algorithm in sweep.algorithms
                 ]
                 have[sweep.name] = entry(sweep, pool.map(measure, tasks))
+            have[sweep.name] |= {"note": sweep.note}  # words may change, rows do not
             document["varied"] = list(have.values())
             document["seconds"] = before + time.perf_counter() - started
             if path is not None:

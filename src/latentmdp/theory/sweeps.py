@@ -129,7 +129,8 @@ SWEEPS = (
         "S fixed", "S", f"{_FIXED}, states copied", _COPIED + "; each state {x}/3 times",
         partial(_fixed, "S"), (3, 6, 12, 24), 2.0,
         "The second term's S^2 for mvp: one S is the number of rows, the other the S in its "
-        "16 S iota / N. Bernstein's 5 iota / N has no S.", quick=(3, 12),
+        "16 S iota / N (tested by the next table). Bernstein's 5 iota / N has no S; what it has "
+        "above 1 we cannot explain.", quick=(3, 12),
     ),
     Sweep(
         "S fixed, bonus 3/S", "S", f"{_FIXED}, states copied, bonus_scale = 3/S",
