@@ -15,7 +15,7 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.planning import baselines
-from latentmdp.planning.markov import Climber
+from latentmdp.planning.climber import Climber
 from latentmdp.planning.markov_view import markov_view
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, evaluate, make, plan
 from latentmdp.evaluation import context_optimal
-from latentmdp.planning.markov import Climber, plan_markov
+from latentmdp.planning.climber import Climber
+from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.markov_exact import BranchAndBound, grid_bound, grid_points, vertices
 from latentmdp.planning.markov_view import markov_view
 from strategies import models, random_model, seeds

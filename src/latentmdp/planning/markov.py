@@ -6,7 +6,7 @@ open; every bound holds wherever it stops. Work is counted in row backups.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -17,7 +17,9 @@ from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning import baselines
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.climber import Climber
 from latentmdp.planning.found import Found
+from latentmdp.planning.ledger import RATE, ROUNDING, Ledger, Progress, Stop
 from latentmdp.planning.markov_exact import (
     BranchAndBound,
     GridBound,
@@ -27,20 +29,17 @@ from latentmdp.planning.markov_exact import (
     search_bytes,
     vertices,
 )
-from latentmdp.planning.markov_view import MarkovView, markov_view
+from latentmdp.planning.markov_view import markov_view
 from latentmdp.policy import PolicyGraph
 
-Progress = Callable[[float, int, float, float], None]
-
 METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
-ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
-RATE = 3e7  # row backups per second, a cautious guess
 QUANTUM = 10_000  # search nodes between looks at the clock
 PATIENCE = 500_000  # nodes a level of the search may take, per minute of the time limit
 LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer grids
 MEMORY_WORK = 5_000_000  # units of the history planner that its bound may take
 MEMORY_UNIT = 100  # row backups that take as long as one of them
 KICKS = 20  # kicks without gain before giving up
+BLUR, SHAKEN = 3.0, 0.1  # log-scale of the kicks' weights; share of places with random actions
 FINAL_KICKS = 2_000_000  # last of all: this many over the row backups of a sweep, 20 to 200
 
 
@@ -72,11 +71,7 @@ def plan_markov(
         return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
 
 
-class _Stop(Exception):  # noqa: N818  (control flow, not an error)
-    """Raised where the planner must not go on; says why."""
-
-
-class _Planner:
+class _Planner(Ledger):
     def __init__(
         self,
         model: LatentMDP,
@@ -86,20 +81,16 @@ class _Planner:
         progress: Progress | None,
         seed: int,
     ) -> None:
-        self.model, self.gap, self.budget, self.progress = model, gap, budget, progress
-        self.memory = memory_limit or 2**31
-        self.view = markov_view(model)
+        self.model, self.view = model, markov_view(model)
         self.known, self.known_action = context_optimal(model)
+        upper = float((self.view.start * self.known[0]).sum())
+        scale = max(float(np.abs(self.known).max()), 1e-300)
+        super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
         self.spend(self.view.backups)
-        self.scale = max(float(np.abs(self.known).max()), 1e-300)
         self.climber = Climber(self.view)
         self.random = np.random.default_rng(np.random.SeedSequence(seed))
-        self.history: list[tuple[float, int, float, float]] = []
         self.nodes = model.H * model.S
         self.method = "ascent"
-        self.lower = -math.inf
-        self.upper = float((self.view.start * self.known[0]).sum())
-        self.shortage = ""  # of memory or time, that kept a stage from running
 
     # ------------------------------------------------------------------ the plan
 
@@ -113,7 +104,7 @@ class _Planner:
             if method in baselines.TABLES:
                 self.method = method
                 self.check()
-                raise _Stop("stalled")
+                raise Stop("stalled")
             for table in self.starts(warm):
                 self.climb(table)
             if method == "ascent":
@@ -127,7 +118,7 @@ class _Planner:
                     self.branch(bound)
                 self.kick(int(np.clip(FINAL_KICKS / self.view.backups, KICKS, 10 * KICKS)))
             status = self.shortage or "stalled"
-        except _Stop as stop:
+        except Stop as stop:
             status = str(stop)
         policy = PolicyGraph.from_table(self.table)
         self.lower = evaluate(self.model, policy).value
@@ -148,44 +139,6 @@ class _Planner:
         for m in np.argsort(-self.view.w, kind="stable")[:6]:
             yield self.known_action[:, m].copy()
 
-    # ------------------------------------------------------------------ bookkeeping
-
-    def spend(self, work: float) -> None:
-        self.budget.spend(int(work))
-
-    def check(self) -> None:
-        """Stop if the gap is closed or the budget used up."""
-        if self.upper - self.lower <= 2 * ROUNDING * self.scale:
-            raise _Stop("optimal")
-        if self.upper <= self.goal():
-            raise _Stop("gap")
-        if reason := self.budget.reason():
-            raise _Stop(reason)
-
-    def goal(self) -> float:
-        """The largest upper bound that meets the gap: `upper - lower <= gap * |upper|`."""
-        if self.lower < 0:
-            return self.lower / (1 + self.gap)
-        return self.lower / (1 - self.gap) if self.gap < 1 else math.inf
-
-    def record(self) -> None:
-        entry = (self.budget.seconds, self.budget.work, self.lower, self.upper)
-        self.history.append(entry)
-        if self.progress is not None:
-            self.progress(*entry)
-
-    def raise_lower(self, value: float, table: Ints) -> bool:
-        if value > self.lower + ROUNDING * self.scale:
-            self.lower, self.table = value, table.copy()
-            self.record()
-            return True
-        return False
-
-    def cut_upper(self, value: float) -> None:
-        if value < self.upper:
-            self.upper = value
-            self.record()
-
     # ------------------------------------------------------------------ from below
 
     def climb(self, table: Ints, start: Floats | None = None, sweeps: int = 200) -> bool:
@@ -202,17 +155,17 @@ class _Planner:
         """Perturb the best policy and climb again, until `patience` kicks in a row gained nothing.
 
         Spends at most that share of the budget (more than a millionth is a gain). The kicks are,
-        alternately, two sweeps with the contexts' weights blurred, and random actions in 40% of
-        the places.
+        alternately, two sweeps with the contexts' weights blurred (which finds other routes), and
+        random actions in a tenth of the places (which mends the route).
         """
         since = 0
         while since < patience and self.budget.used < share:
             before, table = self.lower, self.table.copy()
             if since % 2 == 0:
-                blur = np.exp(1.5 * self.random.standard_normal((self.view.M, 1)))
+                blur = np.exp(BLUR * self.random.standard_normal((self.view.M, 1)))
                 self.climb(table, self.view.start * blur, 2)
             else:
-                hit = self.random.random(table.shape) < 0.4
+                hit = self.random.random(table.shape) < SHAKEN
                 width = np.diff(self.view.choice_ptr)
                 pick = self.random.integers(0, width, table.shape)
                 table[hit] = self.view.choice[self.view.choice_ptr[:-1] + pick][hit]
@@ -258,10 +211,12 @@ class _Planner:
         from latentmdp.planning.history import plan_history
 
         self.check()
-        limit = MEMORY_WORK
+        limit, time_limit = MEMORY_WORK, self.budget.time_limit
+        if time_limit is not None:  # a quarter of it, in units of work: the plan repeats exactly
+            limit = min(limit, int(0.25 * time_limit * RATE / MEMORY_UNIT) + 1)
+            time_limit = max(time_limit - self.budget.seconds, 1e-3)
         if self.budget.work_limit is not None:
             limit = min(limit, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
-        time_limit = self.budget.time_limit
 
         def watch(seconds: float, work: int, lower: float, upper: float) -> None:
             if self.budget.interrupted.is_set():
@@ -270,7 +225,7 @@ class _Planner:
         found = plan_history(
             self.model.replace(observe_rewards=False),
             gap=max(self.gap / 4, 1e-3),
-            time_limit=None if time_limit is None else 0.25 * time_limit,
+            time_limit=time_limit,
             work_limit=limit,
             memory_limit=self.memory // 2,
             progress=watch,
@@ -278,16 +233,6 @@ class _Planner:
         self.spend(found.work * MEMORY_UNIT)
         self.method = "ascent+grid+memory"
         self.cut_upper(found.upper)
-
-    def lacks(self, work: float, size: int) -> bool:
-        """Whether a stage of so much work and memory must be left out."""
-        if size > self.memory / 2:
-            self.shortage = "memory"
-        elif not self.budget.affords(work, RATE):
-            self.shortage = "time"
-        else:
-            return False
-        return True
 
     def branch(self, bound: GridBound) -> None:
         """Prove ever smaller upper bounds, level by level, down to the goal.
@@ -363,38 +308,6 @@ class _Planner:
                 self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)
             self.check()
         return float(search.nodes - begun)
-
-
-class Climber:
-    """Coordinate ascent with buffers of its own."""
-
-    def __init__(self, view: MarkovView) -> None:
-        self.view = view
-        self.reach = np.empty((view.H, view.M, view.S))
-        self.values = np.zeros((view.H + 1, view.M, view.S))
-        self.scratch = np.empty((view.M, 2))
-
-    def climb(self, table: Ints, start: Floats, sweeps: int) -> tuple[float, int]:
-        """Ascend from `table`, in place: `(value, sweeps done)`."""
-        from latentmdp.kernels.markov_sweep import ascend
-
-        v = self.view
-        value, done = ascend(
-            table, start, v.w, v.row_reward, v.indptr, v.next, v.prob, v.discount, v.A,
-            v.choice_ptr, v.choice, sweeps, self.scratch, self.reach, self.values,
-        )  # fmt: skip
-        return float(value), int(done)
-
-    def value(self, table: Ints) -> float:
-        """The value of a table."""
-        from latentmdp.kernels.markov_sweep import table_value
-
-        v = self.view
-        return float(
-            table_value(
-                table, v.start, v.row_reward, v.indptr, v.next, v.prob, v.discount, v.A, self.values
-            )
-        )
 
 
 @cache

@@ -1,0 +1,86 @@
+"""What a planner knows so far: both bounds, the best table, what was spent, when to stop."""
+
+import math
+from collections.abc import Callable
+
+from latentmdp.canonical import Ints
+from latentmdp.planning.budget import Budget
+
+Progress = Callable[[float, int, float, float], None]
+
+ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
+RATE = 3e7  # row backups per second, a cautious guess
+
+
+class Stop(Exception):  # noqa: N818  (control flow, not an error)
+    """Raised where the planner must not go on; says why."""
+
+
+class Ledger:
+    """Bounds that only ever get better; `check` raises `Stop` when they are close enough."""
+
+    table: Ints  # (H, S) the policy worth `lower`
+
+    def __init__(
+        self,
+        gap: float,
+        budget: Budget,
+        memory: int,
+        progress: Progress | None,
+        upper: float,
+        scale: float,
+    ) -> None:
+        self.gap, self.budget, self.memory, self.progress = gap, budget, memory, progress
+        self.lower, self.upper, self.scale = -math.inf, upper, scale
+        self.history: list[tuple[float, int, float, float]] = []
+        self.shortage = ""  # of memory or time, that kept a stage from running
+
+    def spend(self, work: float) -> None:
+        """Count work done."""
+        self.budget.spend(int(work))
+
+    def check(self) -> None:
+        """Stop if the gap is closed or the budget used up."""
+        if self.upper - self.lower <= 2 * ROUNDING * self.scale:
+            raise Stop("optimal")
+        if self.upper <= self.goal():
+            raise Stop("gap")
+        if reason := self.budget.reason():
+            raise Stop(reason)
+
+    def goal(self) -> float:
+        """The largest upper bound that meets the gap: `upper - lower <= gap * |upper|`."""
+        if self.lower < 0:
+            return self.lower / (1 + self.gap)
+        return self.lower / (1 - self.gap) if self.gap < 1 else math.inf
+
+    def record(self) -> None:
+        """Note both bounds, now."""
+        entry = (self.budget.seconds, self.budget.work, self.lower, self.upper)
+        self.history.append(entry)
+        if self.progress is not None:
+            self.progress(*entry)
+
+    def raise_lower(self, value: float, table: Ints) -> bool:
+        """Keep the table if it is worth more than the best so far; whether it is."""
+        if value > self.lower + ROUNDING * self.scale:
+            self.lower, self.table = value, table.copy()
+            self.record()
+            return True
+        return False
+
+    def cut_upper(self, value: float) -> None:
+        """Keep the smaller upper bound."""
+        if value < self.upper:
+            self.upper = value
+            self.record()
+
+    def lacks(self, work: float, size: int) -> bool:
+        """Whether a stage of so much work and memory must be left out."""
+        if size > self.memory / 2:
+            self.shortage = "memory"
+        elif not self.budget.affords(work, RATE):
+            self.shortage = "time"
+        else:
+            return False
+        return True
