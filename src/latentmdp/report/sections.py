@@ -45,8 +45,11 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
     parts: list[Any] = [tag("ul", *cards[:CARDS], class_="cards")]
     if len(groups) > 1:
         rows = [_row(g, facts[i]) for i, g in enumerate(groups)]
-        headers = ("learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
-                   "updates", "seconds")  # fmt: skip
+        headers = ["learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
+                   "updates", "seconds"]  # fmt: skip
+        if all(len(group.runs) == 1 for group in groups):  # no spread to show
+            shown = [i for i in range(len(headers)) if i not in (1, 3, 4)]
+            headers, rows = [headers[i] for i in shown], [tuple(r[i] for i in shown) for r in rows]
         parts.append(table("All learners at their last episode", headers, rows))
     return section("short", "In short", *parts)
 
@@ -96,7 +99,9 @@ def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def regret_section(several_seeds: bool, limits: Sequence[dict[str, Any]]) -> Html:
+def regret_section(
+    several_seeds: bool, limits: Sequence[dict[str, Any]], lower: Sequence[dict[str, Any]]
+) -> Html:
     """The regret chart and how to read it."""
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
@@ -109,6 +114,11 @@ def regret_section(several_seeds: bool, limits: Sequence[dict[str, Any]]) -> Htm
         words.append(
             "The theorem's bound holds for its two algorithms with probability 1 − 9δ, with all "
             "its constants, and Var* replaced by the most it can be: it is a promise, not a guess."
+        )
+    if lower:
+        words.append(
+            "The diamond is the paper's lower bound: averaged over the secrets of this family, no "
+            "learner ends below it."
         )
     return section("regret", "Regret", tag("p", " ".join(words)), tag("div", id="chart-regret"))
 

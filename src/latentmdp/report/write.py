@@ -122,7 +122,7 @@ def _sections(
     found = [
         ("short", "In short", sections.in_short(runs, groups, best)),
         ("regret", "Regret", sections.regret_section(
-            any(len(group.runs) > 1 for group in groups), data["limits"])),
+            any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"])),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",

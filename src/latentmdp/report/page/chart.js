@@ -16,7 +16,8 @@ class Chart {
     this.picture = element("div", { class: "chart" });
     this.tip = element("div", { class: "tip", hidden: true });
     this.said = element("p", { class: "unseen", "aria-live": "polite" });
-    host.append(this.legend, this.picture, this.said, this.asTable());
+    this.missing = element("p", { class: "small soft" });
+    host.append(this.legend, this.picture, this.missing, this.said, this.asTable());
     this.drawLegend();
     this.draw();
     new ResizeObserver(() => {
@@ -29,10 +30,18 @@ class Chart {
     this.draw();
   }
 
-  get shown() {
+  // Whether these axes can show anything of it: 0 has no logarithm.
+  usable(s) {
     const { yLog, xLog } = this.options;
-    const usable = (s) => s.y.some((y, i) => y !== null && (!yLog || y > 0) && (!xLog || s.x[i] > 0));
-    return this.options.series.filter((s) => !this.hidden.has(s.name) && usable(s));
+    return s.y.some((y, i) => y !== null && (!yLog || y > 0) && (!xLog || s.x[i] > 0));
+  }
+
+  get wanted() {
+    return this.options.series.filter((s) => !this.hidden.has(s.name));
+  }
+
+  get shown() {
+    return this.wanted.filter((s) => this.usable(s));
   }
 
   drawLegend() {
@@ -93,6 +102,9 @@ class Chart {
     this.picture.replaceChildren(picture, this.tip);
     if (focused) picture.focus();
     this.tip.hidden = true;
+    const zero = this.wanted.filter((s) => !this.usable(s)).map((s) => s.name);
+    this.missing.hidden = !zero.length;
+    this.missing.textContent = `Not above 0 anywhere, so not on logarithmic axes: ${zero.join("; ")}.`;
   }
 
   drawSeries(picture, s) {
@@ -117,6 +129,7 @@ class Chart {
       picture.append(svg("polygon", { points: outline.map((p) => p.map((c) => c.toFixed(1)).join()).join(" "), style: { fill: s.tone, opacity: 0.16 } }));
     }
     const line = points(s.y);
+    if (line.length === 1) picture.append(svg("circle", { cx: line[0][0], cy: line[0][1], r: 4, style: { fill: s.tone } }));
     let path = "";
     line.forEach(([x, y], i) => {
       if (i === 0) path += `M${x.toFixed(1)} ${y.toFixed(1)}`;

@@ -134,8 +134,8 @@ function drawDiagram(model, scene) {
     picture.append(svg("circle", { cx: x, cy: y, r: 21, "stroke-width": here ? 5 : 1.5, style: { ...heatFill(model, scene, s), stroke: here ? "var(--agent)" : "var(--soft)" } }, caption(model.state(s))));
     const name = model.state(s).replace(/^state /, "");
     const inside = name.length <= 4;
-    picture.append(svg("text", { x, y: inside ? y + 5 : y + 37, "text-anchor": "middle", "font-size": inside ? 14 : 12.5, "font-weight": here ? 700 : 400 }, clipped(name, 14)));
-    if (likely.has(s)) picture.append(svg("text", { x, y: y - 27, "text-anchor": "middle", "font-size": 12.5, "font-weight": 700, style: { fill: "var(--agent)" } }, `${Math.round(100 * likely.get(s))}%`));
+    picture.append(svg("text", { x, y: inside ? y + 5 : y + 37, "text-anchor": "middle", class: inside ? "" : "halo", "font-size": inside ? 14 : 12.5, "font-weight": here ? 700 : 400 }, clipped(name, 14)));
+    if (likely.has(s)) picture.append(svg("text", { x, y: y - 27, "text-anchor": "middle", class: "halo", "font-size": 12.5, "font-weight": 700, style: { fill: "var(--agent)" } }, `${Math.round(100 * likely.get(s))}%`));
     if (here && !inside) drawAgent(picture, [x, y], 9);
   }
   return picture;
