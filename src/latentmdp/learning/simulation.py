@@ -42,8 +42,10 @@ class Simulator:
     ) -> None:
         if kind not in SIMULATORS:
             raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
+        from latentmdp.kernels import chain, count_simulation, step_simulation
         from latentmdp.kernels.samplers import SCRATCH, address
 
+        self._chains, self._blocks, self._steps = chain, count_simulation, step_simulation
         self.kind, self.margin, self.patience, self.picked = kind, margin, patience, picked
         self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
         self._model, self._law = prepare(model)
@@ -53,20 +55,17 @@ class Simulator:
         self._allocate(1024, 4096)
 
     def _allocate(self, cells: int, edges: int) -> None:
-        from latentmdp.kernels.chain import Chain
-        from latentmdp.kernels.count_simulation import Block
-
         rows, H = len(self._model.indptr) - 1, self._model.sizes[3]
 
         def ints(size: int) -> Array:
             return np.zeros(size, dtype=np.int64)
 
-        self._chain = Chain(
+        self._chain = self._chains.Chain(
             ints(cells), ints(cells + 1), ints(edges), np.zeros(rows), np.zeros(rows), ints(rows),
             ints(H + 1), ints(3),
         )  # fmt: skip
         self._node, self._reach = ints(cells), np.zeros(cells)
-        self._block = Block(
+        self._block = self._blocks.Block(
             ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
             ints(self.picked), ints(self.picked), *np.zeros((2, self.picked, H), dtype=np.int64),
         )  # fmt: skip
@@ -74,8 +73,7 @@ class Simulator:
 
     def play(self, policy: PolicyGraph) -> float:
         """Play this policy from now on; returns its exact value in the model."""
-        from latentmdp.kernels import chain as kernels
-
+        kernels = self._chains
         graph = kernels.Graph(
             policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
             policy.node, policy.root, policy.default,
@@ -106,29 +104,25 @@ class Simulator:
         arguments: tuple[Any, ...] = (self._law, self._chain)
         results = (counts.n, counts.n_next, self._visits, self._path[0], self._path[1])
         if self.kind == "episodes":
-            from latentmdp.kernels.step_simulation import walk
-
-            return walk(self._bitgen, episodes, *arguments, *results)
-        from latentmdp.kernels.count_simulation import find_crossing, simulate_phase
-
+            return self._steps.walk(self._bitgen, episodes, *arguments, *results)
         arguments = (*arguments, self._block, *results)
-        done, triggered, block = simulate_phase(
+        done, triggered, block = self._blocks.simulate_phase(
             self._bitgen, self._scratch, episodes, self.margin, self.patience, *arguments
         )
         if block:
-            done += find_crossing(self._bitgen, block, *arguments)
+            done += self._blocks.find_crossing(self._bitgen, block, *arguments)
         return done, triggered
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""
-        from latentmdp.kernels.step_simulation import replay
-
-        rows, outcomes = self._chain.row[self._path[0]], self._path[1]
-        changed = replay(
+        rows, outcomes = self._chain.row.take(self._path[0]), self._path[1]
+        changed = self._steps.replay(
             rows, outcomes, counts.indptr, counts.n, counts.n_next, counts.N, counts.N_next,
             self._changed,
         )  # fmt: skip
-        return np.sort(self._changed[:changed])
+        rows = self._changed[:changed].copy()
+        rows.sort()
+        return rows
 
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
@@ -183,12 +177,12 @@ def simulate_episodes(
     model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
-    from latentmdp.kernels.step_simulation import sample_episodes
-
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = np.zeros((2, episodes, model.H), dtype=np.int64)
-    sample_episodes(simulator._bitgen, episodes, simulator._law, simulator._chain, rows, outcomes)
+    simulator._steps.sample_episodes(
+        simulator._bitgen, episodes, simulator._law, simulator._chain, rows, outcomes
+    )
     contexts, first = rows[:, 0] // (model.S * model.A), rows[:, :1] // model.A % model.S
     states = np.concatenate([first, model.next[outcomes]], axis=1)
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
@@ -199,12 +193,10 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
-    from latentmdp.kernels.count_simulation import simulate_block
-
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)
-    simulate_block(
+    simulator._blocks.simulate_block(
         simulator._bitgen, simulator._scratch, episodes, simulator._law, simulator._chain,
         simulator._block, counts.n, counts.n_next, simulator._visits,
     )  # fmt: skip
