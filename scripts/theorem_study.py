@@ -44,8 +44,8 @@ instance. So there are three kinds of sweep:
 - **random instances**: a new one for every size. Not only the size changes; for comparison.
 
 **Sizes** start at the smallest instance and double or quadruple (random ones grow by about 1.5).
-They end where the study still takes a quarter of an hour and where the solver, a heuristic with a
-certificate, still keeps `V~ >= V*`, which the theorem needs: {left}
+They end where the study still takes less than half an hour on one core and where the solver, a
+heuristic with a certificate, still keeps `V~ >= V*`, which the theorem needs: {left}
 
 **Intervals.** Seeds are the replicates ({seeds} of them; a seed draws the instance, the learner's
 randomness and the phase of the gap grid). Each seed gives one least-squares slope of log regret on
@@ -119,7 +119,7 @@ def write_page(document: dict[str, Any]) -> None:
     entries = sorted(document["varied"], key=lambda entry: names.index(entry["name"]))
     missing = sorted(set(names) - {entry["name"] for entry in entries})
     head = HEAD.format(
-        took=f" ({document['seconds'] / 60:.0f} minutes)",
+        took=f" ({sum(e['cpu_seconds'] for e in entries) / 60:.0f} CPU minutes)",
         left=left_out(entries),
         seeds=len({row["seed"] for entry in entries for row in entry["rows"]}),
         rows="\n".join(map(summary_row, entries)),

@@ -59,7 +59,12 @@ Task = tuple[Sweep, float, int, str]
 
 def measure(task: Task) -> Row:
     """The regret of one algorithm at one size and seed; `short` is how far optimism was missed."""
-    sweep, x, seed, algorithm = task
+    started = time.process_time()
+    row = _measured(*task)
+    return row | {"cpu": time.process_time() - started}
+
+
+def _measured(sweep: Sweep, x: float, seed: int, algorithm: str) -> Row:
     row: Row = {"algorithm": algorithm, "x": float(x), "seed": seed}
     if not sweep.gaps:
         regret, short = _regret(sweep, x, seed, algorithm, math.nan)
@@ -131,9 +136,9 @@ def entry(sweep: Sweep, rows: Iterable[Row]) -> dict[str, Any]:
     return {
         "name": sweep.name, "parameter": sweep.parameter, "label": sweep.label,
         "model": sweep.model, "theorem_exponent": sweep.theorem_exponent,
-        "rows": [{k: v for k, v in row.items() if k != "short"} for row in kept],
+        "rows": [{k: v for k, v in row.items() if k not in ("short", "cpu")} for row in kept],
         "fits": fits, "left_out": [row for row in rows if row["short"] > BROKEN],
-        "note": sweep.note,
+        "note": sweep.note, "cpu_seconds": sum(row["cpu"] for row in rows),
     }  # fmt: skip
 
 
