@@ -9,9 +9,10 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, evaluate, make, plan
 from latentmdp.evaluation import context_optimal
+from latentmdp.planning.belief_grid import n_vertices, rank_table
 from latentmdp.planning.climber import Climber
 from latentmdp.planning.markov import plan_markov
-from latentmdp.planning.markov_exact import BranchAndBound, grid_bound, grid_points, vertices
+from latentmdp.planning.markov_exact import BranchAndBound, grid_bound
 from latentmdp.planning.markov_view import markov_view
 from strategies import models, random_model, seeds
 
@@ -225,22 +226,25 @@ def test_the_grid_bounds_every_policy_with_memory(model):
 
 @pytest.mark.parametrize(("K", "N"), [(1, 1), (2, 7), (3, 4), (5, 3), (6, 2)])
 def test_beliefs_are_mixtures_of_their_cell(K, N):
-    from latentmdp.kernels.markov_grid import locate
+    from latentmdp.kernels.history_grid import list_vertices
+    from latentmdp.kernels.markov_grid import Cell, find_cell
 
-    points, choose = grid_points(K, N)
-    assert len(points) == vertices(K, N)
+    rank = rank_table(K, N)
+    points = np.empty((n_vertices(K, N), K))
+    list_vertices(N, rank, points)
     assert np.allclose(points.sum(axis=1), 1.0)
     assert len(np.unique(points, axis=0)) == len(points)
     rng = np.random.default_rng(K * N)
-    vertex, whole, order = np.empty((3, K), dtype=np.int64)
-    weight, x = np.empty(K), np.empty(K)
+    whole, order, vertex = np.empty((3, K), dtype=np.int64)
+    cell = Cell(np.empty(K), np.empty(K), whole, order, vertex, np.empty(K))
     beliefs = [*rng.dirichlet(np.full(K, 0.4), 200), *points, *np.eye(K)]
     for b in beliefs:
-        scaled = np.concatenate([[9.0], 0.3 * b])  # an offset, and not normalised
-        n, mass = locate(scaled, 1, K, K, N, choose, vertex, weight, x, whole, order)
+        scaled = np.concatenate([[9.0], 0.3 * b, [9.0]])  # neighbours, and not normalised
+        size = int(np.flatnonzero(b)[-1]) + 1  # a group may be smaller than the grid's
+        n, mass = find_cell(scaled, 1, size, N, rank, cell)
         assert mass == pytest.approx(0.3)
-        assert (weight[:n] >= 0).all()
-        assert np.allclose(weight[:n] @ points[vertex[:n]], b, atol=1e-12)
+        assert (cell.weight[:n] >= 0).all()
+        assert np.allclose(cell.weight[:n] @ points[vertex[:n]], b, atol=1e-12)
         assert (points[vertex[:n]][:, b == 0] == 0).all()
 
 

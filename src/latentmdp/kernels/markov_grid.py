@@ -5,51 +5,41 @@ over groups of a bound for each is a bound for all. Inside a group the value wit
 hidden rewards (it bounds Markov policies) is convex in the belief: interpolating between the
 vertices of a Freudenthal triangulation of the simplex with resolution `N` only raises it. With
 `K = 1` or `N = 1` this is the value of knowing the context.
-
-A vertex is the integer vector `x` with `N = x_0 >= x_1 >= ... >= x_{K-1} >= 0`, `x_k = N` times
-the belief's tail from `k`; its number is its rank among those, `sum_k choose(x_k + K-1-k, K-k)`.
+Vertices and cells are those of `history_grid`.
 """
 
-import math
+from typing import Any, NamedTuple
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.history_grid import locate
+
+
+class Cell(NamedTuple):
+    """Scratch for finding a cell of the triangulation, `(K,)` each."""
+
+    belief: Any
+    part: Any
+    whole: Any
+    order: Any
+    vertex: Any
+    weight: Any
 
 
 @kernel
-def locate(b, first, size, K, N, choose, vertex, weight, x, whole, order):
-    """The cell of the unnormalised belief `b[first:first + size]`, into `vertex, weight`.
+def find_cell(b, first, size, N, rank, cell):
+    """The vertices around the unnormalised belief `b[first:first + size]`, into `cell`.
 
-    Returns the number of vertices and the belief's mass. `x, whole, order (K,)` are scratch.
+    Returns their number and the belief's mass. A smaller group than `K` is filled up with zeros.
     """
     mass = 0.0
     for k in range(size):
         mass += b[first + k]
     if mass <= 0.0:
         return 0, 0.0
-    tail, rank, count = 0.0, 0, 0
-    for k in range(size - 1, 0, -1):
-        tail += b[first + k]
-        x[k] = min(N * (tail / mass), float(N))
-    for k in range(1, size):
-        whole[k] = math.floor(x[k])
-        x[k] -= whole[k]
-        rank += choose[whole[k] + K - 1 - k, K - k]
-        if x[k] > 0.0:  # insert by falling fraction, the smaller k first among equals
-            j = count
-            while j > 0 and x[order[j - 1]] < x[k]:
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = k
-            count += 1
-    vertex[0], last = rank, 1.0
-    for j in range(count):
-        k = order[j]
-        weight[j] = last - x[k]
-        last = x[k]
-        rank += choose[whole[k] + K - k, K - k] - choose[whole[k] + K - 1 - k, K - k]
-        vertex[j + 1] = rank
-    weight[count] = last
-    return count + 1, mass
+    for k in range(cell.belief.size):
+        cell.belief[k] = b[first + k] / mass if k < size else 0.0
+    n = locate(cell.belief, N, rank, cell.whole, cell.part, cell.order, cell.vertex, cell.weight)
+    return n, mass
 
 
 @kernel
@@ -81,8 +71,8 @@ def successors(
 
 @kernel
 def vertex_rows(
-    points, contexts, K, N, choose, S, indptr, nxt, prob, row_reward, A, choice_ptr, choice,
-    arriving, touched, marked, vertex, weight, x, whole, order, ptr, index, mass, reward,
+    points, contexts, N, rank, S, indptr, nxt, prob, row_reward, A, choice_ptr, choice,
+    arriving, touched, marked, cell, ptr, index, mass, reward,
 ):  # fmt: skip
     """The vertices as a Markov decision process: a sparse row per (state, choice, vertex).
 
@@ -100,13 +90,11 @@ def vertex_rows(
                 )  # fmt: skip
                 for i in range(n):
                     y = touched[i]
-                    count, total = locate(
-                        arriving[y], 0, contexts.size, K, N, choose, vertex, weight, x, whole, order
-                    )
+                    count, total = find_cell(arriving[y], 0, contexts.size, N, rank, cell)
                     if fill:
                         for j in range(count):
-                            index[at + j] = y * V + vertex[j]
-                            mass[at + j] = total * weight[j]
+                            index[at + j] = y * V + cell.vertex[j]
+                            mass[at + j] = total * cell.weight[j]
                     at += count
                 reward[c * V + v] = r
                 ptr[c * V + v + 1] = at
@@ -132,16 +120,16 @@ def solve_vertices(ptr, index, mass, reward, choice_ptr, discount, upper):
 
 
 @kernel
-def bound_at(b, group_ptr, K, N, choose, table, t, s, vertex, weight, x, whole, order):
+def bound_at(b, group_ptr, N, rank, table, t, s, cell):
     """The bound at unnormalised belief `b (M,)` (contexts in group order), at step and state."""
     total = 0.0
     for g in range(group_ptr.size - 1):
         first = group_ptr[g]
         size = group_ptr[g + 1] - first
-        count, mass = locate(b, first, size, K, N, choose, vertex, weight, x, whole, order)
+        count, mass = find_cell(b, first, size, N, rank, cell)
         if count > 0:
             y = 0.0
             for j in range(count):
-                y += weight[j] * table[g, t, s, vertex[j]]
+                y += cell.weight[j] * table[g, t, s, cell.vertex[j]]
             total += mass * y
     return total

@@ -46,11 +46,7 @@ class Scratch(NamedTuple):
     arriving: Any  # (S, M)
     touched: Any  # (S,)
     marked: Any  # (S,) all False between uses
-    vertex: Any  # (K,)
-    weight: Any  # (K,)
-    x: Any  # (K,)
-    whole: Any  # (K,)
-    order: Any  # (K,)
+    cell: Any
 
 
 class Tree(NamedTuple):
@@ -58,9 +54,8 @@ class Tree(NamedTuple):
 
     context: Any  # (M,)
     group_ptr: Any  # (G + 1,)
-    K: int
     N: int
-    choose: Any
+    rank: Any
     table: Any  # (G, H, S, V)
     row_reward: Any
     indptr: Any
@@ -142,9 +137,9 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
     earned, choice, bound, tried, width = k.earned, k.choice, k.bound, k.tried, k.width
     log_ptr, log_state, log_later, log_mass = k.log_ptr, k.log_state, k.log_later, k.log_mass
     policy, arriving, touched, marked = k.policy, x.arriving, x.touched, x.marked
-    context, group_ptr, choose, table = tree.context, tree.group_ptr, tree.choose, tree.table
+    context, group_ptr, rank, table = tree.context, tree.group_ptr, tree.rank, tree.table
     row_reward, indptr, nxt, prob = tree.row_reward, tree.indptr, tree.next, tree.prob
-    K, N, discount, A = tree.K, tree.N, tree.discount, tree.A
+    N, discount, A = tree.N, tree.discount, tree.A
     nodes = 0
     t, i, new = k.place[0], k.place[1], k.place[2]
     while nodes < max_nodes:
@@ -173,10 +168,7 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
                     for e in range(n):
                         y = touched[e]
                         total -= later[t + 1, y]
-                        total += bound_at(
-                            arriving[y], group_ptr, K, N, choose, table, t + 1, y,
-                            x.vertex, x.weight, x.x, x.whole, x.order,
-                        )  # fmt: skip
+                        total += bound_at(arriving[y], group_ptr, N, rank, table, t + 1, y, x.cell)
                 q = width[t, i]
                 while q > 0 and bound[t, i, q - 1] < total:
                     bound[t, i, q] = bound[t, i, q - 1]
@@ -208,9 +200,8 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
                         log_mass[at, j] = mass[t + 1, y, j]
                         mass[t + 1, y, j] = arriving[y, j]
                     later[t + 1, y] = bound_at(
-                        arriving[y], group_ptr, K, N, choose, table, t + 1, y,
-                        x.vertex, x.weight, x.x, x.whole, x.order,
-                    )  # fmt: skip
+                        arriving[y], group_ptr, N, rank, table, t + 1, y, x.cell
+                    )
                     at += 1
             log_ptr[t, i + 1] = at
             if i + 1 < count[t]:

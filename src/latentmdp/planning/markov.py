@@ -16,6 +16,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning import baselines
+from latentmdp.planning.belief_grid import n_vertices
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.climber import Climber
 from latentmdp.planning.found import Found
@@ -27,7 +28,6 @@ from latentmdp.planning.markov_exact import (
     grid_bytes,
     grid_work,
     search_bytes,
-    vertices,
 )
 from latentmdp.planning.markov_view import markov_view
 from latentmdp.policy import PolicyGraph
@@ -336,6 +336,6 @@ def finest(K: int, limit: int) -> int:
     if K == 1:
         return 1
     N = 1
-    while vertices(K, N + 1) <= limit:
+    while n_vertices(K, N + 1) <= limit:
         N += 1
     return N if N > 1 else 0

@@ -4,12 +4,12 @@
 `BranchAndBound` proves that no Markov policy is worth more than a threshold, or finds one.
 """
 
-from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.planning.belief_grid import n_vertices, rank_table
 from latentmdp.planning.markov_view import MarkovView
 
 
@@ -20,7 +20,7 @@ class GridBound(NamedTuple):
     group_ptr: Ints  # (G + 1,)
     K: int
     N: int
-    choose: Ints  # binomial coefficients
+    rank: Ints  # (K, N + 2) for numbering vertices
     table: Floats  # (G, H, S, V)
     first: Floats  # (S,) at the first step, by state
     root: float  # their sum: the bound on the whole problem
@@ -32,35 +32,14 @@ class GridBound(NamedTuple):
 
 def grid_work(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Row backups (about) to build a grid bound."""
-    return groups * vertices(K, N) * len(view.choice) * view.H * min(K, 4)
+    return groups * n_vertices(K, N) * len(view.choice) * view.H * min(K, 4)
 
 
 def grid_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Memory (about) of a grid bound: its table, and the sparse rows of one group."""
     spread = (len(view.next) // max(1, view.M * view.S * view.A) + 1) * min(K, 4)
-    rows = vertices(K, N) * len(view.choice)
-    return 8 * groups * view.H * view.S * vertices(K, N) + 16 * rows * spread * min(K, 4)
-
-
-def vertices(K: int, N: int) -> int:
-    """Vertices of a grid over `K` contexts with resolution `N`."""
-    return comb(N + K - 1, K - 1)
-
-
-def grid_points(K: int, N: int) -> tuple[Floats, Ints]:
-    """`(points (V, K), choose)`: the vertices in the order of their ranks."""
-    choose = np.array(
-        [[comb(i, j) for j in range(K + 1)] for i in range(N + K + 1)], dtype=np.int64
-    )
-    tails = np.array([[N]])
-    for _ in range(1, K):  # all falling sequences N >= x_1 >= x_2 ...
-        tails = np.array([[*x, y] for x in tails.tolist() for y in range(x[-1] + 1)])
-    rank = np.zeros(len(tails), dtype=np.int64)
-    for k in range(1, K):
-        rank += choose[tails[:, k] + K - 1 - k, K - k]
-    points = np.empty((len(tails), K))
-    points[rank] = -np.diff(tails, axis=1, append=0) / N
-    return points, choose
+    rows = n_vertices(K, N) * len(view.choice)
+    return 8 * groups * view.H * view.S * n_vertices(K, N) + 16 * rows * spread * min(K, 4)
 
 
 def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints, Ints]:
@@ -92,17 +71,19 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
 def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
     """Build the bound; `values (H + 1, M, S)` of knowing the context steer the grouping."""
     from latentmdp.kernels import markov_grid
+    from latentmdp.kernels.history_grid import list_vertices
 
     contexts = int((view.w > 0).sum())
     groups = -(-contexts // K)
     order, group_ptr = spread_contexts(view, values, groups)
     K = int(np.diff(group_ptr).max())
-    points, choose = grid_points(K, N)
+    rank = rank_table(K, N)
+    points = np.empty((n_vertices(K, N), K))
+    list_vertices(N, rank, points)
     V, S, C = len(points), view.S, len(view.choice)
     table = np.empty((groups, view.H, S, V))
     scratch = (
-        np.empty((S, K)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool),
-        *_cell_scratch(K),
+        np.empty((S, K)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool), _cell(K),
     )  # fmt: skip
     reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
     for g in range(groups):
@@ -110,7 +91,7 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
         index, mass = np.empty(0, dtype=np.int64), np.empty(0)
         for _ in range(2):  # count, then fill
             markov_grid.vertex_rows(
-                points, members, K, N, choose, S, view.indptr, view.next, view.prob,
+                points, members, N, rank, S, view.indptr, view.next, view.prob,
                 view.row_reward, view.A, view.choice_ptr, view.choice, *scratch,
                 ptr, index, mass, reward,
             )  # fmt: skip
@@ -121,20 +102,23 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
     first = np.array(
         [
-            markov_grid.bound_at(start[s], group_ptr, K, N, choose, table, 0, s, *_cell_scratch(K))
+            markov_grid.bound_at(start[s], group_ptr, N, rank, table, 0, s, _cell(K))
             for s in range(S)
         ]
     )
-    return GridBound(order, group_ptr, K, N, choose, table, first, float(first.sum()))
+    return GridBound(order, group_ptr, K, N, rank, table, first, float(first.sum()))
 
 
 def _room(n: int) -> tuple[Ints, Floats]:
     return np.empty(n, dtype=np.int64), np.empty(n)
 
 
-def _cell_scratch(K: int) -> tuple[Ints, Floats, Floats, Ints, Ints]:
+def _cell(K: int) -> Any:
+    """Scratch for cells over `K` contexts."""
+    from latentmdp.kernels.markov_grid import Cell
+
     whole = np.empty((3, K), dtype=np.int64)
-    return whole[0], np.empty(K), np.empty(K), whole[1], whole[2]
+    return Cell(np.empty(K), np.empty(K), whole[0], whole[1], whole[2], np.empty(K))
 
 
 class BranchAndBound:
@@ -156,12 +140,11 @@ class BranchAndBound:
         self.policy: Ints | None = None
         self._found = np.zeros((H, S), dtype=np.int64)
         self._tree = Tree(
-            bound.order, bound.group_ptr, K, bound.N, bound.choose, bound.table, view.row_reward,
+            bound.order, bound.group_ptr, bound.N, bound.rank, bound.table, view.row_reward,
             view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
         )  # fmt: skip
         self._scratch = Scratch(
-            np.empty((S, m)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool),
-            *_cell_scratch(K),
+            np.empty((S, m)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool), _cell(K),
         )  # fmt: skip
         self._stack = Stack(
             place=np.zeros(3, dtype=np.int64),
