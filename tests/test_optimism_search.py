@@ -369,3 +369,47 @@ def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
         assert search.bound(range(3)) == bound
         np.testing.assert_array_equal(x.F[x.alpha : x.alpha + x.N * x.M], values)
         np.testing.assert_array_equal(x.F[x.known_q : x.known_q + len(known_q)], known_q)
+
+
+def test_mixing_finds_an_argmax_that_exploits():
+    """At the cap every policy may be an argmax; the one played is best for the secondary model."""
+    model = lm.make("troubleshoot")
+    rng = np.random.default_rng(0)
+    counts = Counts.from_visits(random_counts(rng, model, (2000, 20_000)))
+    setting = Setting(model.M, model.S, model.A, model.H, 10**6)
+    planner = make_planner(Known.of(model), rule_named("mvp"), setting, "markov", rng)
+    found = planner.replan(counts)
+    first, second = planner.searches[:2]
+    plain = first.policy.copy()
+    assert found.value >= first.evaluate(plain) - EQUAL
+    best, in_force = first.evaluate(plain), -1.0
+    policy, value = planner._mixed(best, in_force)
+    assert value == pytest.approx(first.evaluate(policy), abs=1e-12)
+    assert value >= best - EQUAL
+    assert second.evaluate(policy) >= second.evaluate(plain) - EQUAL
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_mixing_a_model_with_itself_is_a_sweep(algorithm):
+    """The slow twin of the mixed sweep is the plain one: twice the same objective."""
+    from latentmdp.kernels.optimistic_mix import mix
+
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        model = small_model(rng, 3, 3, 2, 4)
+        counts = Counts.from_visits(random_counts(rng, model, (1000, 10**4, 10**5)))
+        setting = Setting(3, 3, 2, 4, 1000, 0.1, 0.01)
+        one, two = (
+            MarkovSearch(Known.of(model), rule_named(algorithm), setting, counts) for _ in "12"
+        )
+        table = rng.integers(0, 2, (4, 3))
+        x, y = one.arena, two.arena
+        for search in (one, two):
+            search.table[:] = table
+            evaluate(search.arena.here, search.arena.policy)
+        expected = propose(x.here, x.policy, x.proposal, 1, False, 0.0)
+        switches = mix(x.here, y.here, x.policy, 2.0)
+        assert (switches > 0) or expected < 0.0
+        if expected >= 0.0:
+            assert one.evaluate(one.policy) == pytest.approx(expected, abs=1e-12)
+        np.testing.assert_array_equal(one.policy, two.policy)

@@ -208,12 +208,18 @@ def reach(x, policy, which, root, tilted, through_cap):
             n1 = (t + 1) * S if part == 0 else x.G[x.span + t + 1]
             if n1 > n0:
                 push(x, n0, n1, policy, which, through_cap)
+
+
+@helper
+def weigh_unreached(x):
+    """Nodes on which the objective does not depend act as from the prior."""
+    S, M, F = x.S, x.M, x.F
     prior = x.top + x.N
     for m in range(M):
         F[prior + m] = 0.0
         for s in range(S):
             F[prior + m] += x.P[x.root + m * S + s]
-    for n in range(x.N):  # unreached: the objective does not depend on it; act as from the prior
+    for n in range(x.N):
         total = 0.0
         for m in range(M):
             total += F[x.g + n * M + m]
@@ -407,6 +413,7 @@ def propose(here, policy, target, which, tilted, through_cap):
     x = arena_at(here)
     if through_cap >= 0.0:
         reach(x, policy, 0, x.tilted if tilted else x.root, tilted, through_cap)
+        weigh_unreached(x)
     for n in range(x.N):
         x.I[target + n] = x.I[policy + n]
     return objective(x, which) if sweep(x, target, which) > 0 else -1.0

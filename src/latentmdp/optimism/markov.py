@@ -41,6 +41,8 @@ class Effort(NamedTuple):
             return cls(20, True, 100, 1e-12, 10, 20)
         if whole and work <= 2500:
             return cls(3, True, 50, 1e-12, 8, 8)
+        if work <= 1000:
+            return cls(1, False, 10, 1e-9, 4, 8)
         if work <= 6000:
             return cls(1, False, 10, 1e-9, 2, 0)
         if work <= 20_000:

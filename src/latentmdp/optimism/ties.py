@@ -5,8 +5,8 @@ argmax: the tie rule is the learner in practice. The rule here chooses *inside* 
 the algorithms are followed to the letter: among the policies whose optimistic value reaches the
 certified bound (or, where that is out of reach, the best value found), it plays one that exploits
 what is known. `secondary`: the policy that is best for one standard error of optimism, and among
-ties of that the one that is best for the plain estimate; if neither is an argmax, the search for
-one starts there.
+ties of that the one that is best for the plain estimate; if neither is an argmax, sweeps on
+`weight * primary + secondary` with a growing weight look for one near them.
 `ladder`: the first policy of the same algorithm with a smaller bonus that is still an argmax.
 `incumbent`: the policy in force.
 docs/optimism.md compares them.
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
 LADDER = (0.001, 0.01, 0.1)
+WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
+GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
@@ -71,6 +73,7 @@ class Planner:
         self.late: list[set[int]] = []  # rows that a model has yet to catch up with
         self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
         self.rung = 0  # of the ladder
+        self.patience, self.wait = 0, 0  # mixing that fails is tried less and less often
         self.seen = 0  # visits at the last search
 
     # ---------------------------------------------------------------- planning
@@ -95,6 +98,10 @@ class Planner:
         best = first.improve(self.effort, self.kicks)
         if reached >= best - EQUAL:
             return self._answer(tied, reached)
+        if self.ties == "secondary" and len(self.searches) > 1:
+            self.wait -= 1
+            if self.wait <= 0:
+                return self._answer(*self._mixed(best, value))
         self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
         return self._answer(first.policy, best)
 
@@ -121,6 +128,40 @@ class Planner:
                 if exploiting >= top:
                     return third.policy, exploiting
         return second.policy, first.evaluate(second.policy)
+
+    def _mixed(self, best: float, in_force: float) -> tuple[Ints, float]:
+        """An argmax near the secondary's best policy: sweeps on `weight * primary + secondary`.
+
+        The weight grows until the primary reaches `best`. Of that policy, the one in force and the
+        search's own, those that reach `best` compete by their secondary value.
+        """
+        from latentmdp.kernels.optimistic_mix import mix
+
+        first, second = self.searches[:2]
+        x, y = first.arena, second.arena
+        choices = [(first.policy, best)]
+        if in_force >= best - EQUAL:
+            choices.insert(0, (self.policy, in_force))  # wins ties
+        worth = [second.evaluate(policy) for policy, _ in choices]
+        before = len(worth)
+        candidate = second.policy.copy()
+        for weight in WEIGHTS:
+            for _ in range(2):
+                first.evaluate(candidate)
+                second.evaluate(candidate)
+                if mix(x.here, y.here, x.kicked, weight) == 0:
+                    break
+                candidate = x.I[x.kicked : x.kicked + x.N].copy()
+            value = first.evaluate(candidate)
+            if value >= best - EQUAL:
+                choices.append((candidate, value))
+                worth.append(second.evaluate(candidate))
+                break
+        gain = worth[-1] - max(worth[:before]) if len(worth) > before else 0.0
+        most = 3 if best >= first.upper - EQUAL else 63  # below the certified bound ties are rare
+        self.patience = 0 if gain > GAIN else min(2 * self.patience + 1, most)
+        self.wait = self.patience
+        return choices[int(np.argmax(np.array(worth) > max(worth) - EQUAL))]
 
     def _by_ladder(self, top: float) -> tuple[Ints, float]:
         """The first policy of a model with a smaller bonus that is an argmax; else the best."""
@@ -190,6 +231,7 @@ class Planner:
             "policy": self.policy,
             "policies": np.array([search.policy for search in self.searches]),
             "patience": np.array([[search.patience, search.wait] for search in self.searches]),
+            "mixing": np.array([self.patience, self.wait]),
             "rung": self.rung,
             "seen": self.seen,
             "kicks": dict(self.kicks.rng.bit_generator.state),
@@ -206,6 +248,7 @@ class Planner:
             for search, (patience, wait) in zip(self.searches, state["patience"], strict=True):
                 search.patience, search.wait = int(patience), int(wait)
         self.policy = np.array(state["policy"], dtype=np.int64)
+        self.patience, self.wait = (int(number) for number in state["mixing"])
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
