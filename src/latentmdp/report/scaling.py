@@ -124,7 +124,7 @@ def _made(i: int, study: Study) -> list[Html]:
     runs = sum(len(varied.points) for varied in study.varied)
     took = f"{study.seconds / 60:.1f} minutes" if study.seconds >= 120 else f"{study.seconds:.1f} s"
     versions = ", ".join(f"{name} {found}" for name, found in study.versions.items())
-    block = tag("pre", study.command, id=f"again-{i}")
+    block = tag("pre", study.command, id=f"again-{i}", tabindex=0)
     button = tag("button", "copy", type="button", data_copy=f"again-{i}")
     return [
         tag("p", f"{count(runs, 'run')} in {took}, made by"),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from latentmdp.learning.run import Run
     from latentmdp.planning.plan import Plan
 
-CARDS = 12  # groups beyond that are in the table alone
+CARDS = 6  # with more groups there is the table alone
+COMMANDS = 24
 
 
 def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]) -> str:
@@ -42,7 +43,7 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
     members = [[runs[j] for j in group.runs] for group in groups]
     facts = [_numbers(m, best[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
     cards = [_card(i, g, members[i], facts[i]) for i, g in enumerate(groups)]
-    parts: list[Any] = [tag("ul", *cards[:CARDS], class_="cards")]
+    parts: list[Any] = [tag("ul", *cards, class_="cards")] if len(cards) <= CARDS else []
     if len(groups) > 1:
         rows = [_row(g, facts[i]) for i, g in enumerate(groups)]
         headers = ["learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
@@ -162,7 +163,7 @@ def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) ->
     parts: list[Any] = [
         tag("p", "The first number is the exact value of a policy that was found; the second is "
                  "proved: no policy of that class is worth more."),
-        table("Planning certificates", headers, rows),
+        table("Certificates by policy class", headers, rows),
         *_worths(plans, informed),
     ]  # fmt: skip
     for i, (name, plan) in enumerate(plans):
@@ -198,14 +199,18 @@ def setting_section(
         seeds = _ranges([runs[i].spec.seed for i in group.runs])
         rows.append((group.label, *(_plain(spec[key]) for key in keys), seeds))
     parts: list[Any] = [
-        table("What was run", ("learner", *(key.replace("_", " ") for key in keys), "seeds"), rows)
+        table(
+            "Settings of all learners",
+            ("learner", *(key.replace("_", " ") for key in keys), "seeds"),
+            rows,
+        )
     ]
     for i, model in enumerate(models):
         parts += _model_words(i, model, len(models))
     parts.append(tag("h3", "Again"))
     parts.append(tag("p", "Save the model with the button above, then (same versions, same bits):"))
-    lines = [_command(runs, group, len(models)) for group in groups[:CARDS]]
-    block = tag("pre", "\n".join(lines), id="again")
+    lines = [_command(runs, group, len(models)) for group in groups[:COMMANDS]]
+    block = tag("pre", "\n".join(lines), id="again", tabindex=0)
     parts.append(tag("div", block, tag("button", "copy", type="button", data_copy="again"),
                      class_="copy"))  # fmt: skip
     versions = ", ".join(f"{name} {found}" for name, found in software().items())

@@ -291,7 +291,7 @@ class Explorer {
       const numbers = [real ? fixed(real[a]) : "", hoped ? fixed(hoped[a]) : ""].filter(Boolean).join(" / ");
       const chosen = a === at.action;
       const said = `${model.action(a)}${a === at.asked ? ", the policy's choice" : ""}${real ? `, worth ${fixed(real[a])}` : ""}${hoped ? `, hoped ${fixed(hoped[a])}` : ""}`;
-      return element("button", { type: "button", class: `action${chosen ? " chosen" : ""}`, "aria-pressed": String(chosen), "aria-label": said, title: chosen ? said : `${said}. Click to see what would have happened.`, onclick: () => this.deviate(at.t, a) },
+      return element("button", { type: "button", class: `action${chosen ? " chosen" : ""}`, "aria-pressed": String(chosen), title: chosen ? said : `${said}. Click to see what would have happened.`, onclick: () => this.deviate(at.t, a) },
         element("span", { class: "who" }, `${a === at.asked ? "→ " : ""}${model.action(a)}`), worth, element("span", { class: "numbers" }, numbers));
     });
     this.actions.replaceChildren(...rows);

@@ -44,7 +44,7 @@ function setTheme(name) {
   if (name === "auto") document.documentElement.removeAttribute("data-theme");
   else document.documentElement.setAttribute("data-theme", name);
   theme.lastElementChild.textContent = name;
-  theme.setAttribute("aria-label", `Colours: ${name === "auto" ? "as the system says" : name}`);
+  theme.setAttribute("aria-label", `Colours: ${name}`);
   theme.dataset.now = name;
 }
 setTheme("auto");
