@@ -84,10 +84,14 @@ def summary_row(entry: dict[str, Any]) -> str:
 
 def section(entry: dict[str, Any]) -> str:
     """One sweep: regrets, exponents, and what we make of them."""
-    rows, algorithms = entry["rows"], [fit["algorithm"] for fit in entry["fits"]]
+    rows, K, algorithms = (
+        entry["rows"],
+        entry["episodes"],
+        [fit["algorithm"] for fit in entry["fits"]],
+    )
     lines = [
         f"### {entry['parameter']}: {entry['label']}", "",
-        f"`{entry['model']}`.",
+        f"`{entry['model']}`" + (f"; K = {K:.0e}.".replace("e+", "e") if K else "."),
         f"`python scripts/theorem_study.py --only \"{entry['name']}\"`", "",
         "| " + entry["parameter"] + " | " + " | ".join(algorithms) + " |",
         "|---" * (len(algorithms) + 1) + "|",

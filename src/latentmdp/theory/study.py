@@ -178,7 +178,9 @@ def run_study(
                     for algorithm in sweep.algorithms
                 ]
                 have[sweep.name] = entry(sweep, pool.map(measure, tasks))
-            have[sweep.name] |= {"note": sweep.note}  # words may change, rows do not
+            # words may change, rows do not
+            episodes = None if sweep.parameter == "K" else sweep.episodes
+            have[sweep.name] |= {"note": sweep.note, "episodes": episodes}
             document["varied"] = list(have.values())
             document["seconds"] = before + time.perf_counter() - started
             if path is not None:
