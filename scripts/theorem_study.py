@@ -91,7 +91,7 @@ def section(entry: dict[str, Any]) -> str:
     )
     lines = [
         f"### {entry['parameter']}: {entry['label']}", "",
-        f"`{entry['model']}`" + (f"; K = {K:.0e}.".replace("e+", "e") if K else "."),
+        f"`{entry['model']}`" + (f"; K = {K:.0e}.".replace("e+0", "e").replace("e+", "e") if K else "."),
         f"`python scripts/theorem_study.py --only \"{entry['name']}\"`", "",
         "| " + entry["parameter"] + " | " + " | ".join(algorithms) + " |",
         "|---" * (len(algorithms) + 1) + "|",
