@@ -91,7 +91,7 @@ def section(entry: dict[str, Any]) -> str:
     )
     lines = [
         f"### {entry['parameter']}: {entry['label']}", "",
-        f"`{entry['model']}`" + (f"; K = {K:.0e}.".replace("e+0", "e").replace("e+", "e") if K else "."),
+        f"`{entry['model']}`" + (f"; K = 10^{round(math.log10(K))}." if K else "."),
         f"`python scripts/theorem_study.py --only \"{entry['name']}\"`", "",
         "| " + entry["parameter"] + " | " + " | ".join(algorithms) + " |",
         "|---" * (len(algorithms) + 1) + "|",
@@ -117,13 +117,21 @@ def left_out(entries: list[dict[str, Any]]) -> str:
     return f"{len(bad)} runs in which it did not (by up to {worst:.1g}) are left out: {where}."
 
 
+def took(document: dict[str, Any]) -> str:
+    """How long it took: CPU time, where it was kept."""
+    try:
+        return f" ({sum(e['cpu_seconds'] for e in document['varied']) / 60:.0f} CPU minutes)"
+    except KeyError:
+        return f" in {document['seconds'] / 60:.0f} minutes (one process, busy machine)"
+
+
 def write_page(document: dict[str, Any]) -> None:
     """docs/theorem.md from a study."""
     names = [sweep.name for sweep in SWEEPS]
     entries = sorted(document["varied"], key=lambda entry: names.index(entry["name"]))
     missing = sorted(set(names) - {entry["name"] for entry in entries})
     head = HEAD.format(
-        took=f" ({sum(e['cpu_seconds'] for e in entries) / 60:.0f} CPU minutes)",
+        took=took(document),
         left=left_out(entries),
         seeds=len({row["seed"] for entry in entries for row in entry["rows"]}),
         rows="\n".join(map(summary_row, entries)),
