@@ -3,11 +3,14 @@
 Times are processor seconds of a second run in the same process (the first one compiles and fills
 caches), the optimum is given, so only learning is timed, and the ratios that matter are printed
 from one table, so that they can be trusted on a busy machine.
-Run: python benchmarks/learning.py [table] [history] [memory] [simulators]   (default: all; minutes)
+Run: python benchmarks/learning.py [memory] [cold] [simulators] [table] [history]   (default: all)
 """
 
+import os
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -105,6 +108,28 @@ def history() -> None:
         )
 
 
+def cold() -> None:
+    """The first `learn` on a machine: processor seconds with nothing compiled, and again."""
+    code = (
+        "import latentmdp as lm, sys; "
+        "lm.learn(lm.make('hard:contexts=2,states=11'), sys.argv[1], 10**6, sys.argv[2])"
+    )
+    for algorithm in ("mvp", "bernstein"):
+        for policy_class in ("markov", "history"):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = os.environ | {"LATENTMDP_CACHE_DIR": folder}
+                taken = []
+                for _ in range(2):
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                    subprocess.run(
+                        [sys.executable, "-c", code, algorithm, policy_class],
+                        env=environment, check=True,
+                    )  # fmt: skip
+                    taken.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+            print(f"learn, {algorithm}, {policy_class}, planning the optimum included: cold "
+                  f"{taken[0]:.1f} s, then {taken[1]:.1f} s", flush=True)  # fmt: skip
+
+
 def memory() -> None:
     """Resident memory over a run of 10^12 episodes."""
     session = Session(lm.make(MAZE), Spec("mvp", 10**12, "markov"))
@@ -147,6 +172,6 @@ def simulators() -> None:
 
 
 if __name__ == "__main__":
-    for part in (memory, simulators, table, history):
+    for part in (memory, cold, simulators, table, history):
         if len(sys.argv) < 2 or part.__name__ in sys.argv[1:]:
             part()

@@ -96,7 +96,9 @@ def test_frozen_lakes_are_learned_without_any_knowledge() -> None:
     visits = run.learner.counts.visits()
     assert ((visits[0] > 0).sum(axis=-1) <= 1).all()  # dry ice is deterministic
     assert (visits[1] > 0).sum(axis=-1).max() == 3
-    assert repr(run).startswith("EnvRun(mvp, markov, 300 episodes, mean return 0.")
+    assert repr(run).startswith("EnvRun(300 episodes, mean return 0.")
+    assert "Learner(mvp, markov, 300 episodes" in repr(run)
+    assert "bonus_scale 1e-05; w, nu, R estimated: beyond the theorem" in repr(run)
 
 
 def test_an_environment_that_fails_loses_one_episode(tmp_path) -> None:

@@ -208,6 +208,8 @@ def test_knowledge_without_a_model_is_the_same_knowledge() -> None:
     one = play(Learner(model, "random", episodes=50), World(model, 5), 12)
     two = play(Learner(known, "random", episodes=50), World(model, 5), 12)
     assert bits(one) == bits(two)
+    assert repr(one).startswith("Learner(random, markov, 12 episodes, ")
+    assert "beyond" not in repr(one)
     with pytest.raises(lm.ModelError, match="R must have the shape"):
         known_from(model.R[0], model.w, model.nu, model.H)
 

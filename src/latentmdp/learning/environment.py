@@ -31,11 +31,8 @@ class EnvRun(NamedTuple):
     updated: Array  # (episodes,) whether the solver was called after it
 
     def __repr__(self) -> str:
-        K, choice = len(self.returns), self.learner.choice
-        return (
-            f"EnvRun({choice.algorithm}, {choice.policy_class}, {K} episodes, mean return "
-            f"{self.returns.mean() if K else float('nan'):.6g}, {self.learner.updates} updates)"
-        )
+        K = len(self.returns)
+        return f"EnvRun({K} episodes, mean return {self.returns.mean():.6g}, {self.learner!r})"
 
 
 def learn_env(

@@ -165,6 +165,14 @@ class Learner:
         """What the solver takes as known: given, or estimated so far."""
         return self.knowledge.known
 
+    def __repr__(self) -> str:
+        choice, estimated = self.choice, ", ".join(self.knowledge.estimate)
+        return (
+            f"Learner({choice.algorithm}, {choice.policy_class}, {self.episode - 1} episodes, "
+            f"{self.updates} updates, bonus_scale {choice.bonus_scale:g}"
+            + (f"; {estimated} estimated: beyond the theorem)" if estimated else ")")
+        )
+
     def _checked(self, name: str, value: int, below: int) -> int:
         if not isinstance(value, (int, np.integer)) or not 0 <= value < below:
             raise ModelError(
