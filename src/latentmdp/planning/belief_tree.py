@@ -4,6 +4,7 @@ Most of a grid's interpolation loss arises in the first steps, where reach is la
 tree has exact beliefs. The grid is refined when the tree has cost half of the next resolution.
 """
 
+from math import exp, inf, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,10 +39,13 @@ class TreeSearch:
         self.A = len(joint.reward) // self.S
         self.grids = [corners]
         self.grid_work = 0
-        # with one context the coarsest grid is exact already
-        self.refine_at = self._next_work() // 2 if len(corners.belief) > 1 else NEVER
         self.tree = self._resized(None, FIRST_NODES)
         k.plant(self.tree, corners, 0, 0, start.state, start.belief)
+        self.refine_at = NEVER  # with one context the coarsest grid is exact already
+        self.refined: tuple[int, float] = (1, 0.0)  # work and gap then
+        self.asked = False  # whether the tree was given time beyond `refine_at`
+        if len(corners.belief) > 1:
+            self._look_ahead()
 
     # ------------------------------------------------------------------ state
 
@@ -89,10 +93,27 @@ class TreeSearch:
                     return "memory"
                 self.tree = self._resized(self.tree, 2 * len(self.tree.step))
             elif work >= self.refine_at:
-                self._refine(budget, memory)
+                if not self._nearly_done(work, allowed):
+                    self._refine(budget, memory)
                 return "paused"
             elif work >= stop:
                 return "paused"
+
+    def _nearly_done(self, work: int, allowed: "Allowed") -> bool:
+        """Whether the tree alone will be done for less than the next grid; then it gets the time.
+
+        The gap falls like a power of the work, as it did since the last refinement. Asked once per
+        grid.
+        """
+        low, high = self.bounds
+        begun, gap = self.refined
+        power = log(gap / (high - low)) / log(work / begun) if work > begun else 0.0
+        needed = log((high - low) / max(allowed.gap(high), 1e-300))  # > 0: it is not closed yet
+        more = work * (exp(needed / power) - 1) if needed < power else inf
+        if self.asked or more > 0.5 * self._next_work():
+            return False
+        self.asked, self.refine_at = True, work + int(1.5 * more) + 1
+        return True
 
     def _refine(self, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is one and time, work and memory for it."""
@@ -114,7 +135,14 @@ class TreeSearch:
         self.grid_work += work
         k.regrid(self.tree, grid, len(self.grids) - 1)
         k.back_up_all(self.tree, self.joint)
-        self.refine_at = int(self.tree.count[k.WORK]) + self._next_work() // 2
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Say when the next grid is due, and remember where the tree stands now."""
+        low, high = self.bounds
+        work = int(self.tree.count[3])
+        self.refined, self.asked = (max(work, 1), high - low), False
+        self.refine_at = work + self._next_work() // 2
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""
