@@ -54,7 +54,8 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
             if c1 > 2.0 * c2:  # values lie in [0, 1]: a standard deviation is at most 1/2
                 variance = 0.0
                 for i in range(b):
-                    variance += P[4 * (lo + i)] * (F[v + i] - mean) ** 2
+                    off = F[v + i] - mean  # `**` would compile for longer
+                    variance += P[4 * (lo + i)] * off * off
                 bonus = max(c2, c1 * math.sqrt(variance))
             F[at] = min(base + mean + bonus, cap)
 
@@ -96,7 +97,8 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
             if c1 > 2.0 * c2:
                 variance = 0.0
                 for i in range(b):
-                    variance += P[4 * (lo + i)] * (F[v + i] - mean) ** 2
+                    off = F[v + i] - mean  # `**` would compile for longer
+                    variance += P[4 * (lo + i)] * off * off
                 deviation = math.sqrt(variance)
                 if c1 * deviation > c2:
                     bonus, slope = c1 * deviation, c1 / deviation
