@@ -49,9 +49,8 @@ class Effort(NamedTuple):
             return cls(0, False, 3, 1e-7, 1, 0)
         return cls(0, False, 1, 1e-7, 1, 0)
 
-    def without_kicks(self) -> "Effort":
-        """The same, without kicks."""
-        return self._replace(tilts=0, jolts=0)
+
+NO_KICKS = (np.zeros((0, 1)), np.zeros(0), np.zeros((0, 1), dtype=np.int64))
 
 
 class Kicks:
@@ -62,8 +61,6 @@ class Kicks:
 
     def draw(self, effort: Effort, nodes: int) -> tuple[Floats, Floats, Ints]:
         """`tilt (n, M)`, `look (n,)`, `jolt (k, nodes)` for the search kernel."""
-        if effort.tilts == 0 and effort.jolts == 0:
-            return np.zeros((0, self.M)), np.zeros(0), np.zeros((0, nodes), dtype=np.int64)
         rng = self.rng
         tilt = np.exp(1.5 * rng.standard_normal((effort.tilts, self.M)))
         look = np.array([0.0, 0.3, 1.0])[rng.integers(0, 3, effort.tilts)]
@@ -208,8 +205,7 @@ class MarkovSearch:
     def improve(self, effort: Effort, kicks: Kicks) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
         nodes = self.arena.N
-        calm = effort.without_kicks()
-        value = self.search(calm, kicks.draw(calm, nodes))
+        value = self.search(effort, NO_KICKS)
         if value >= self.upper - EQUAL:
             return value
         self.wait -= 1
