@@ -7,11 +7,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-STEPS = 7
+CONTEXT = "2"
 
 
 def main(report: Path, folder: Path) -> None:
@@ -33,11 +34,15 @@ def main(report: Path, folder: Path) -> None:
         browser.close()
 
 
-def _walk(page: object) -> None:
-    """Some steps into the episode, with nothing sticky in the way."""
+def _walk(page: Any) -> None:
+    """Into an episode until two contexts are ruled out, with nothing sticky in the way."""
     page.add_style_tag(content=".contents, .transport { position: static !important; }")
-    for _ in range(STEPS):
+    page.locator("#explore-context").select_option(CONTEXT)
+    for _ in range(50):
         page.locator("#explore-forward").click()
+        beliefs = page.eval_on_selector_all(".belief", "rows => rows.map(r => +r.dataset.belief)")
+        if sum(belief == 0 for belief in beliefs) >= 2:
+            break
     page.wait_for_timeout(500)
 
 

@@ -283,7 +283,7 @@ class Explorer {
     }
     const real = prepared.alpha ? actionValues(model, prepared.policy, prepared.alpha, at) : null;
     const hoped = prepared.hoped ? real.map((_, a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0)) : null;
-    const top = Math.max(1e-12, ...(real ?? [1]), ...(hoped ?? []));
+    const top = Math.max(0.01, ...(real ?? [1]), ...(hoped ?? [])); // below that, nothing is left to show
     const rows = Array.from({ length: model.A }, (_, a) => {
       const worth = element("span", { class: "worth" });
       if (hoped) worth.append(element("span", { class: "hoped", style: { width: `${(100 * hoped[a]) / top}%` } }));
