@@ -10,6 +10,7 @@ The published models are read from ../shared/data/planning beside the project.
 """
 
 import argparse
+import math
 import time
 from pathlib import Path
 
@@ -66,22 +67,28 @@ def cell(model: lm.LatentMDP, gap: float, time_limit: float, repeat: int) -> str
 
 
 def draw(path: str) -> None:
-    """Both bounds over time on the two hardest published models."""
+    """Both bounds over time on the two hardest published models, and the gap between them."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
-    for axis, name in zip(axes, ("garnet_supR", "maze_n10_M16"), strict=True):
+    figure, axes = plt.subplots(2, 2, figsize=(9, 5), layout="constrained", sharex="col")
+    for (top, bottom), name in zip(axes.T, ("garnet_supR", "maze_n10_M16"), strict=True):
         model = lm.load(DATA / f"{name}.npz", observe_rewards=False)
-        plan = plan_history(model, gap=0.001, time_limit=30.0)
+        plan = plan_history(model, gap=0.001, time_limit=60.0)
         seconds, _, lower, upper = zip(*plan.history, strict=True)
-        axis.fill_between(seconds, lower, upper, alpha=0.25)
-        axis.plot(seconds, upper, label="upper")
-        axis.plot(seconds, lower, label="lower")
-        axis.set(title=f"{name} ({plan.method})", xlabel="seconds", xscale="log")
-        axis.legend(loc="lower right")
+        top.fill_between(seconds, lower, upper, alpha=0.25)
+        top.plot(seconds, upper, label="upper")
+        top.plot(seconds, lower, label="lower")
+        top.set(title=f"{name} ({plan.method})", ylabel="bounds")
+        top.legend(loc="lower right")
+        gap = [100 * (u - x) / abs(u) for x, u in zip(lower, upper, strict=True)]
+        bottom.plot(seconds, gap, color="black")
+        for level in (1, 0.1):
+            bottom.axhline(level, linestyle=":", color="gray")
+        ends = (10 ** math.floor(math.log10(seconds[0])), 10 ** math.ceil(math.log10(seconds[-1])))
+        bottom.set(xlabel="seconds", ylabel="gap (%)", xscale="log", yscale="log", xlim=ends)
     figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
 
 

@@ -112,7 +112,7 @@ class _Planner(Ledger):
             else:
                 bound = self.refine_grids()
                 self.kick(KICKS, share=0.3)
-                if bound is not None and len(bound.group_ptr) > 2:
+                if bound is None or len(bound.group_ptr) > 2:
                     self.allow_memory()
                 if bound is not None:
                     self.branch(bound)
@@ -231,7 +231,7 @@ class _Planner(Ledger):
             progress=watch,
         )
         self.spend(found.work * MEMORY_UNIT)
-        self.method = "ascent+grid+memory"
+        self.method += "+memory"
         self.cut_upper(found.upper)
 
     def branch(self, bound: GridBound) -> None:
