@@ -95,6 +95,28 @@ def test_resumed_anywhere_to_the_same_bits(
     assert same(whole, Run(model, session.state(), (1.0, 1.0), 0.0))
 
 
+def test_a_long_phase_is_left_and_continued_to_the_same_bits(tmp_path, monkeypatch) -> None:
+    """Of the step simulator: stopped in the middle of phases, stored, and gone on with."""
+    monkeypatch.setattr("latentmdp.learning.session.CHUNK", 7)
+    model, spec = lm.make(MAZE), Spec("random", 3000, seed=2, simulator="episodes")
+    whole = learn(model, "random", 3000, seed=2, simulator="episodes", optimal=(1.0, 1.0))
+    session, asked, stopped = Session(model, spec), 0, 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked % 10 == 0
+
+    while session.done < session.target:
+        session.next_phase(stop=stop)
+        if session.pending:
+            stopped += 1
+            Run(model, session.state(), (1.0, 1.0), 0.0).checkpoint(tmp_path)
+            session = load_run(tmp_path).session()
+    assert stopped > 20
+    assert same(whole, Run(model, session.state(), (1.0, 1.0), 0.0))
+
+
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 def test_constant_regret_in_a_deterministic_mdp(algorithm: str) -> None:
     """Var* = 0: what is lost is lost in the first part of the run."""

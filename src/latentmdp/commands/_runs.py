@@ -1,12 +1,13 @@
 """The runs of `latentmdp learn`: one after the other or in processes, stopped and kept safely.
 
-A run stops between two phases. Its folder is held by a lock, so that no two processes write there;
-its checkpoints replace one another in one step. Ctrl-C asks every run to stop; a process whose
-parent has gone stops by itself.
+A run stops between two phases, or between episodes where a phase is long. Its folder is held by a
+lock, so that no two processes write there; its checkpoints replace one another in one step. Ctrl-C
+asks every run to stop; a process whose parent has gone stops by itself.
 """
 
 import os
 import signal
+import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -81,7 +82,7 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
     from latentmdp.learning.folder import locked
     from latentmdp.learning.run import Run
 
-    with nullcontext() if task.place is None else locked(task.place):
+    with _busy, nullcontext() if task.place is None else locked(task.place):
         run = task.begin()
         session = run.session()
 
@@ -89,15 +90,11 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
             return Run(run.model, session.state(), run.optimal, run.seconds_optimal)
 
         with _progress(session, run.optimal[0], quiet) as show:
-            saved = looked = time.monotonic()
+            saved = time.monotonic()
             while session.done < session.target and not _caught:
-                session.next_phase()
+                session.next_phase(stop=_caught.__len__)
                 show()
-                clock = time.monotonic()
-                if clock - looked > LOOK_SECONDS:
-                    looked = clock
-                    _look()
-                if task.place is not None and clock - saved > CHECKPOINT_SECONDS:
+                if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
                     now().checkpoint(task.place)
                     saved = time.monotonic()
         found = now()
@@ -109,18 +106,23 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
 # ---------------------------------------------------------------- being stopped
 
 _caught: list[int] = []  # signals, or other reasons to stop, of this process
-_watched: list[Any] = []  # of a worker: the event that says stop, its parent
+_busy = threading.Lock()  # held while a run is under way
 
 
 def _begin_worker(stop: Any, parent: int) -> None:
+    """In a new process: deaf to Ctrl-C, watching for the word of its parent and for its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _watched[:] = [stop, parent]
+    threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
 
 
-def _look() -> None:
-    """A worker's look around: has it been told to stop, or is nobody left to tell it?"""
-    if _watched and (_watched[0].is_set() or os.getppid() != _watched[1]):
-        _caught.append(signal.SIGINT)
+def _watch(stop: Any, parent: int) -> None:
+    while not stop.is_set() and os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    _caught.append(signal.SIGINT)
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    with _busy:  # an orphan would wait for its next task for ever
+        os._exit(1)
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class Session:
         self._set_up(model, spec, learner, np.random.default_rng(simulation))
         self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
-        self.done = 0
+        self.done, self.pending = 0, 0  # episodes of finished phases; of one that was stopped
         self.stayed = False  # whether the last update left the policy in force
 
     @property
@@ -117,20 +117,30 @@ class Session:
         self.simulator = Simulator(model, random, spec.simulator)
         self.value = self.simulator.play(learner.policy)
 
-    def next_phase(self, observer: Observer | None = None) -> None:
-        """Simulate until the next update (or the last episode), then let the learner update."""
+    def next_phase(
+        self, observer: Observer | None = None, stop: Callable[[], object] | None = None
+    ) -> None:
+        """Simulate until the next update (or the last episode), then let the learner update.
+
+        `stop` is asked now and then in a long phase of the step simulator; where it says so, the
+        phase is left unfinished, to be continued by the next call.
+        """
         learner, clock = self.learner, time.perf_counter
-        first, length, triggered = self.done + 1, 0, False
+        first, length, triggered = self.done + 1, self.pending, False
         started = clock()
-        left = self.target - self.done
+        left = self.target - self.done - length
         while left > 0 and not triggered:
+            if stop is not None and stop():
+                self.pending = length
+                self.seconds["simulation"] += clock() - started
+                return
             budget = left if self.spec.simulator == "counts" else min(left, CHUNK)
             k, triggered = self.simulator.run(learner.counts, budget)
             assert 0 < k <= budget, f"the simulator must play 1 to {budget} episodes, not {k}"
             length += k
             left -= k
         assert triggered or first > 1, "the very first episode is a first visit: an update"
-        self.done += length
+        self.done, self.pending = self.done + length, 0
         self._record(first, length, triggered)
         if observer is not None:
             observer(self._phase(first, length, triggered))
@@ -186,6 +196,7 @@ class Session:
             "table": self.table(),
             "targets": list(self.targets),
             "done": self.done,
+            "pending": self.pending,
             "stayed": self.stayed,
             "seconds": dict(self.seconds),
         }
@@ -198,6 +209,6 @@ class Session:
         self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))
         self.columns = {name: state["table"][name].tolist() for name in COLUMNS}
         self.targets, self.done = list(state["targets"]), state["done"]
-        self.stayed = state["stayed"]
+        self.pending, self.stayed = state["pending"], state["stayed"]
         self.seconds = dict(state["seconds"])
         return self
