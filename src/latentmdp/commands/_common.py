@@ -255,11 +255,15 @@ def print_text(text: str) -> None:
     print("\n".join(lines))
 
 
+READABLE = 100  # characters of a line of prose, however wide the terminal
+
+
 def _wrapped(line: str, width: int) -> str:
     """The line broken between words; what follows goes below the last of its columns."""
+    columns = [m.end() for m in re.finditer(r"\S {2,}", line) if m.end() <= width - 24]
+    width = width if columns else min(width, READABLE)
     if len(line) <= width:
         return line
-    columns = [m.end() for m in re.finditer(r"\S {2,}", line) if m.end() <= width - 24]
     start = columns[-1] if columns else 0
     text = textwrap.fill(
         line[start:], width - start, break_long_words=False, break_on_hyphens=False,

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
-    "data", "random", "episode", "svg", "scale", "chart", "charts", "scaling", "views", "explorer",
-    "main",
+    "data", "random", "episode", "svg", "scale", "chart", "charts", "scaling", "views", "shades",
+    "explorer", "main",
 )  # fmt: skip
 
 

@@ -155,12 +155,16 @@ class Explorer {
   }
 
   offerHeat() {
-    const kinds = [];
-    if (this.prepared.powers) kinds.push(["known", "learner's visits, this context"], ["known-all", "learner's visits, all contexts"]);
-    if (this.prepared.hoped) kinds.push(["open", "not ruled out yet, at this step"]);
-    kinds.push(["route", "where this policy goes, this context"], ["route-all", "where this policy goes"], ["none", "nothing"]);
+    const kinds = shadeKinds(this.prepared);
     if (!kinds.some(([kind]) => kind === this.heatKind)) this.heatKind = "route";
     this.heatSelect.replaceChildren(...kinds.map(([kind, text]) => element("option", { value: kind, selected: kind === this.heatKind }, text)));
+  }
+
+  heat() {
+    const { values, text } = shade(this.heatKind, this.model, this.prepared, this.choice);
+    const sample = element("i", { style: { background: "linear-gradient(90deg, var(--paper), var(--heat))", border: "1px solid var(--line)", width: "3rem" } });
+    this.heatKey.replaceChildren(...(values ? [sample, text] : []));
+    return values;
   }
 
   // ---------------------------------------------------------------- time
@@ -311,58 +315,7 @@ class Explorer {
     [...this.actions.children][action]?.focus();
   }
 
-  // ---------------------------------------------------------------- shade of the states
-
-  heat() {
-    const { model, prepared, choice } = this;
-    if (this.heatKind === "none") {
-      this.heatKey.replaceChildren();
-      return null;
-    }
-    if (this.heatKind === "open") {
-      this.heatKey.replaceChildren(this.heatSample(), "darkest: every action may still be worth 1");
-      return this.openShare(Math.min(choice.step, model.H - 1));
-    }
-    const learner = this.heatKind.startsWith("known");
-    const values = learner ? this.knownVisits(this.heatKind === "known" ? choice.context : null) : this.routeVisits(this.heatKind === "route" ? choice.context : null);
-    const most = values.reduce((a, b) => Math.max(a, b), 0);
-    const least = values.reduce((a, b) => (b > 0 ? Math.min(a, b) : a), most);
-    const log = (v) => (most > least ? 0.15 + (0.85 * Math.log(v / least)) / Math.log(most / least) : 1);
-    const shade = learner ? (v) => (v > 0 ? log(v) : 0) : (v) => (most > 0 ? Math.sqrt(v / most) : 0);
-    const text = learner ? `darkest: ${short(most)} visits (logarithmic)` : `darkest: ${short(+most.toPrecision(3))} visits per episode`;
-    this.heatKey.replaceChildren(this.heatSample(), most > 0 ? text : "no visits yet");
-    return values.map(shade);
-  }
-
-  heatSample() {
-    return element("i", { style: { background: "linear-gradient(90deg, var(--paper), var(--heat))", border: "1px solid var(--line)", width: "3rem" } });
-  }
-
-  // Share of the actions that the learner hopes to be worth 1 in the true context, by state.
-  openShare(step) {
-    const { model, prepared, choice } = this;
-    return Float64Array.from({ length: model.S }, (_, s) => {
-      const first = (prepared.policy.default[step * model.S + s] * model.M + choice.context) * model.A;
-      return prepared.hoped.slice(first, first + model.A).filter((value) => value > 0.9999).length / model.A;
-    });
-  }
-
-  // Snapshot counts are powers of two: 1 + the power is stored, 0 for never.
-  knownVisits(context) {
-    const { M, S, A } = this.model;
-    const visits = new Float64Array(S);
-    this.prepared.powers.forEach((power, row) => {
-      const m = Math.floor(row / (S * A));
-      if (power > 0 && (context === null || m === context)) visits[Math.floor(row / A) % S] += 2 ** (power - 1);
-    });
-    return visits;
-  }
-
-  routeVisits(context) {
-    const { visits, policy } = this.prepared;
-    if (!visits.has(context)) visits.set(context, expectedVisits(this.model, policy, context));
-    return visits.get(context);
-  }
+  // ---------------------------------------------------------------- words and tables
 
   writeTranscript() {
     const { model } = this;
