@@ -128,7 +128,8 @@ class HistoryPlanner(Planner):
         super().__init__(known, rule, setting, random, ties)
         self.markov = Planner(known, rule, setting, random, ties)  # the default nodes' policy
         self.memory: Memory | None = None
-        self.built = 0  # visits when the memory was built
+        self.looked = 0  # visits when it was last looked at
+        self.pending: set[int] = set()  # pairs `s*A + a` whose counts have changed since
         self.result: HistoryResult | None = None
 
     def replan(self, counts: "Counts", changed: Ints | None = None) -> HistoryResult:
@@ -154,7 +155,8 @@ class HistoryPlanner(Planner):
             likelihood = likelihoods(self.known, counts, seen, every)
             sides = SIDES if self.memory is None else _from(self.memory.side)
             self._remember(grow(self.known, seen, likelihood, sides))
-            self.built = visits
+            self.looked = visits
+            self.pending.clear()
         for search in self.searches:
             search.table[:] = self.table
 
@@ -166,9 +168,12 @@ class HistoryPlanner(Planner):
     def _outdated(self, counts: "Counts", rows: Ints, visits: int) -> bool:
         """Whether likelihood ratios have drifted, asked only now and then."""
         assert self.memory is not None
-        if visits < REBUILD * self.built and self.built > 50 * self.known.H:
+        self.pending.update((rows % (self.known.S * self.known.A)).tolist())
+        if visits < REBUILD * self.looked and self.looked > 50 * self.known.H:
             return False
-        pairs = np.unique(rows % (self.known.S * self.known.A))
+        pairs = np.array(sorted(self.pending), dtype=np.int64)
+        self.looked = visits
+        self.pending.clear()
         seen, old = self.memory.observations, self.memory.likelihood
         at = np.isin(seen.row, pairs)
         return drifted(likelihoods(self.known, counts, seen, pairs)[at], old[at])
@@ -198,7 +203,8 @@ class HistoryPlanner(Planner):
 
     def state(self) -> dict[str, Any]:
         """What later answers depend on besides the counts, as plain data."""
-        state = super().state() | {"markov": self.markov.state(), "built": self.built}
+        state = super().state() | {"markov": self.markov.state(), "looked": self.looked}
+        state["pending"] = np.array(sorted(self.pending), dtype=np.int64)
         if self.memory is not None:
             state |= {"likelihood": self.memory.likelihood, "side": self.memory.side}
             state["calls"] = np.array([search.calls for search in self.searches])
@@ -210,7 +216,8 @@ class HistoryPlanner(Planner):
         self.markov.restore(state["markov"], counts)
         H, S = self.known.H, self.known.S
         self.table = self.markov.policy[: H * S].reshape(H, S)
-        self.memory, self.built = None, int(state["built"])
+        self.memory, self.looked = None, int(state["looked"])
+        self.pending = set(np.asarray(state["pending"]).tolist())
         super().restore(state, counts)
 
     def _restore_models(self, state: dict[str, Any]) -> None:
