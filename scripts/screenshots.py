@@ -16,14 +16,13 @@ CONTEXT = "2"
 
 
 def main(report: Path, folder: Path) -> None:
-    """Write `report.png`, `explorer.png` and `explorer-phone.png` (dark) into the folder."""
+    """Write `explorer.png` and `explorer-phone.png` (dark) into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     found = os.environ.get("LATENTMDP_CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": 1330})
         page.goto(report.resolve().as_uri())
-        page.screenshot(path=folder / "report.png")
         _walk(page)
         page.locator("#explore-box").screenshot(path=folder / "explorer.png")
         phone = browser.new_context(viewport={"width": 390, "height": 1180}, color_scheme="dark")
