@@ -94,7 +94,8 @@ def horizon(path: Path) -> None:
     ax.set(xlabel="horizon H", ylabel="regret after 10^8 episodes")
     ax.set_xticks(grid, [str(H) for H in grid])
     ax.set_xticks([], minor=True)
-    ax.legend(fontsize=6, frameon=False)
+    ax.set_ylim(bottom=10)  # room for the legend
+    ax.legend(fontsize=6, frameon=False, loc="lower left")
     plot.save(ax, path)
 
 
