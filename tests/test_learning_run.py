@@ -217,7 +217,7 @@ def test_other_formats_are_refused(tmp_path) -> None:
     run.save(tmp_path)
     for format in (None, 1, 99):
         changed(tmp_path / "run.npz", format=format)
-        with pytest.raises(lm.ModelError, match=r"run\.npz: must have format 2 .*start anew"):
+        with pytest.raises(lm.ModelError, match=r"run\.npz: must have format 3 .*start anew"):
             load_run(tmp_path)
     changed(tmp_path / "run.npz", format=2, optimal=None)
     with pytest.raises(lm.ModelError, match=r"run\.npz: must hold a whole saved run.*'optimal'"):
@@ -225,7 +225,7 @@ def test_other_formats_are_refused(tmp_path) -> None:
     learner = Learner(lm.make(MAZE), "random", episodes=10)
     learner.save(tmp_path / "learner.npz")
     changed(tmp_path / "learner.npz", format=1, written_by="latentmdp 0.0.7")
-    with pytest.raises(lm.ModelError, match=r"format 2 of a saved learner; .* latentmdp 0\.0\.7"):
+    with pytest.raises(lm.ModelError, match=r"format 3 of a saved learner; .* latentmdp 0\.0\.7"):
         Learner.load(tmp_path / "learner.npz")
     changed(tmp_path / "learner.npz", format=2, updates=None)
     with pytest.raises(lm.ModelError, match=r"must hold a whole saved learner.*'updates'"):

@@ -19,6 +19,7 @@ from latentmdp.commands._common import (
     whole_number,
     working,
 )
+from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._runs import (
     Task,
     catching_interrupts,
@@ -120,6 +121,7 @@ def learn_command(
             with (
                 insisting_on_interrupts(),
                 working("planning the optimum to compare with"),
+                compiling_ahead(algorithm, policy_class),
             ):
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
