@@ -12,6 +12,7 @@ from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.state import FORMAT
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 COLUMNS = [
@@ -217,17 +218,21 @@ def test_other_formats_are_refused(tmp_path) -> None:
     run.save(tmp_path)
     for format in (None, 1, 99):
         changed(tmp_path / "run.npz", format=format)
-        with pytest.raises(lm.ModelError, match=r"run\.npz: must have format 3 .*start anew"):
+        with pytest.raises(
+            lm.ModelError, match=rf"run\.npz: must have format {FORMAT} .*start anew"
+        ):
             load_run(tmp_path)
-    changed(tmp_path / "run.npz", format=2, optimal=None)
+    changed(tmp_path / "run.npz", format=FORMAT, optimal=None)
     with pytest.raises(lm.ModelError, match=r"run\.npz: must hold a whole saved run.*'optimal'"):
         load_run(tmp_path)
     learner = Learner(lm.make(MAZE), "random", episodes=10)
     learner.save(tmp_path / "learner.npz")
     changed(tmp_path / "learner.npz", format=1, written_by="latentmdp 0.0.7")
-    with pytest.raises(lm.ModelError, match=r"format 3 of a saved learner; .* latentmdp 0\.0\.7"):
+    with pytest.raises(
+        lm.ModelError, match=rf"format {FORMAT} of a saved learner; .* latentmdp 0\.0\.7"
+    ):
         Learner.load(tmp_path / "learner.npz")
-    changed(tmp_path / "learner.npz", format=2, updates=None)
+    changed(tmp_path / "learner.npz", format=FORMAT, updates=None)
     with pytest.raises(lm.ModelError, match=r"must hold a whole saved learner.*'updates'"):
         Learner.load(tmp_path / "learner.npz")
 
