@@ -12,7 +12,7 @@ from latentmdp import LatentMDP, PolicyGraph, evaluate
 from latentmdp.learning.counts import Counts
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run
-from latentmdp.learning.session import Phase, Session
+from latentmdp.learning.session import Phase, Session, Spec
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.solvers import Answer
 from latentmdp.optimism import confidence
@@ -545,3 +545,11 @@ def test_x3_as_printed_fails_where_the_corrected_row_holds():
         promise = float(report["X3"].note.split()[-1])
         printed += report["X3"].measured > promise
     assert printed >= 1  # each with probability about 1/3
+
+
+def test_a_run_without_episodes_is_refused():
+    model = lm.make("bandit")
+    session = Session(model, Spec("mvp", 100))
+    run = lm.Run(model, session.state(), (1.0, 1.0), 0.0)
+    with pytest.raises(lm.ModelError, match="none has been played yet"):
+        lm.audit(run)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from latentmdp.commands._common import AsJson, on_terminal, print_json, print_text, working
-from latentmdp.errors import ModelError
 
 
 def audit_command(
@@ -24,8 +23,6 @@ def audit_command(
     from latentmdp.theory.audit import audit
 
     found = load_run(run)
-    if found.episodes < 1:
-        raise ModelError(f"{run} must have episodes to audit; none has been played yet")
     with working("playing the run again and auditing it"):
         report = audit(found)
     if json:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats
+from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.theory.bounds import iota
 from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
@@ -53,6 +54,8 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
     from latentmdp.theory.audit_report import build_report
     from latentmdp.theory.variance import max_variance
 
+    if run.episodes < 1:
+        raise ModelError("an audit needs a run with episodes; none has been played yet")
     auditor = Auditor(run.model, run.spec, run.best_value)
     if run.phases is not None:
         for phase in run.phases:
