@@ -15,6 +15,7 @@ from latentmdp.commands._common import (
     whole_number,
     working,
 )
+from latentmdp.commands._compile import compiling_ahead
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
     from latentmdp.theory.audit_report import AuditReport
 
-SPEC = "maze:size=5,goals=4,horizon=12,slip=0.2,seed=0"
+SPEC = "maze:size=4,goals=4,horizon=8,slip=0.2,seed=0"
 ALGORITHMS = {
     "bernstein": "bernstein (the paper)",
     "mvp": "mvp (the paper)",
@@ -51,7 +52,10 @@ def demo_command(
     model = lm.make(SPEC)
     if not json:
         _say_maze(model)
-    with working("planning with memory, then without"):
+    with (
+        working("planning with memory, then without"),
+        compiling_ahead("mvp", "markov"),
+    ):
         memory = lm.plan(model, gap=1e-4, time_limit=20.0)
         markov = lm.plan(model, "markov", gap=1e-4, time_limit=None, work_limit=WORK)
     values, _ = lm.context_optimal(model)
@@ -140,12 +144,11 @@ def _say_maze(model: "LatentMDP") -> None:
         f"The agent @ has {model.H} steps to find it; a move goes astray",
         "with probability 0.2. A cell that does not pay is ruled out.",
         "When the episode is over, it is told which goal it was.",
-        f"({SPEC})",
     )
     print_text("A maze with hidden goals: a latent MDP with context in hindsight\n")
     for row, words in zip(grid, side, strict=True):
         print_text(f"  {row}    {words}")
-    print()
+    print_text(f"\n({SPEC})\n")
 
 
 def _say_plans(memory: "Plan", markov: "Plan", known: float) -> None:
