@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from latentmdp.commands import _compile
+from latentmdp.kernels import _cache
 
 LISTEN = """
 import latentmdp as lm
@@ -53,7 +54,7 @@ def test_processes_only_where_something_is_cold(monkeypatch):
 
     monkeypatch.setattr(_compile.subprocess, "Popen", Child)
     monkeypatch.setattr(_compile.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(_compile, "_cold", lambda name: name == "memory")
+    monkeypatch.setattr(_cache, "is_cold", lambda name: name == "memory")
     with _compile.compiling_ahead("mvp", "markov"):
         assert started == []
     with _compile.compiling_ahead("mvp", "history"):

@@ -13,7 +13,7 @@ from latentmdp.kernels.optimistic_backup import compiled
 from latentmdp.kernels.optimistic_bonus import bonus_block
 from latentmdp.kernels.optimistic_interval import interval_block
 from latentmdp.learning.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
+from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import optimistic_plan
@@ -69,6 +69,25 @@ def test_values_equal_the_slow_twin(algorithm, on_transitions):
         for _ in range(3):
             v = np.round(rng.random(4), int(rng.integers(1, 5)))  # ties too
             assert row.value(v) == pytest.approx(row.twin(v), abs=1e-9)
+
+
+def test_a_rule_without_cap_sees_standard_deviations_above_one_half(monkeypatch):
+    """Values above 1 spread further than values in [0, 1]: the variance term may not be skipped."""
+
+    def spread(evidence, setting, rng):
+        return Bonus(0.3, 0.2, 0.0)
+
+    monkeypatch.setitem(RULES, "spread", Rule("spread", "bonus", spread, cap=np.inf))
+    rng = np.random.default_rng(3)
+    row = Row(rng, "spread", 1.0, sizes=(50,))
+    v = np.array([0.0, 4.0, 8.0, 12.0])
+    p = row.visits[0, 0, 0] / row.visits[0, 0, 0].sum()
+    deviation = np.sqrt(p @ (v - p @ v) ** 2)
+    assert 0.3 * deviation > 0.2
+    expected = row.model.row_reward[0] + p @ v + 0.3 * deviation
+    assert row.value(v) == pytest.approx(expected, abs=1e-9)
+    slope = p * (1.0 + 0.3 * (v - p @ v) / deviation)
+    assert row.weights(v) == pytest.approx(slope, abs=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 SIMULATION = """
 import latentmdp as lm
@@ -36,12 +35,14 @@ TINY = "garnet:contexts=2,states=3,actions=2,branching=2,horizon=3"
 @contextmanager
 def compiling_ahead(algorithm: str, policy_class: str) -> Iterator[None]:
     """Compile the learner's kernels beside what goes on inside; wait for them at its end."""
+    from latentmdp.kernels._cache import is_cold
+
     names = {"model": TINY, "algorithm": algorithm, "policy_class": policy_class}
     wanted = {
         "count_simulation": SIMULATION,
         "memory" if policy_class == "history" else "optimistic_sweep": OPTIMISM,
     }
-    scripts = [code.format(**names) for kernel, code in wanted.items() if _cold(kernel)]
+    scripts = [code.format(**names) for kernel, code in wanted.items() if is_cold(kernel)]
     if (os.cpu_count() or 1) < 2:
         scripts = []
     children = [
@@ -58,11 +59,3 @@ def compiling_ahead(algorithm: str, policy_class: str) -> Iterator[None]:
         for child in children:
             child.kill()
             child.wait()
-
-
-def _cold(name: str) -> bool:
-    """Whether no kernel of this file has been compiled yet."""
-    from latentmdp.kernels import _cache
-
-    folder = _cache._cache_folder(Path(_cache.__file__).with_name(f"{name}.py"))
-    return not any(Path(folder).rglob("*.nbi"))

@@ -109,6 +109,12 @@ def _cache_folder(file: Path) -> str:
     return _throwaway()
 
 
+def is_cold(name: str) -> bool:
+    """Whether no kernel of the file `name.py` has been compiled yet."""
+    folder = _cache_folder(Path(__file__).with_name(f"{name}.py"))
+    return not any(Path(folder).rglob("*.nbi"))
+
+
 def _throwaway() -> str:
     """A folder that ends with the process."""
     folder = tempfile.mkdtemp(prefix="latentmdp-")

@@ -51,7 +51,7 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
                 mean += P[4 * k] * value
             bonus = c2
             c1 = P[coef + 5 * row + 1]
-            if c1 > 2.0 * c2:  # values lie in [0, 1]: a standard deviation is at most 1/2
+            if c1 * cap > 2.0 * c2:  # values lie in [0, cap]: a standard deviation is at most cap/2
                 variance = 0.0
                 for i in range(b):
                     off = F[v + i] - mean  # `**` would compile for longer
@@ -94,7 +94,7 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
                 F[v + i] = value
                 mean += P[4 * k] * value
             bonus, slope = c2, 0.0
-            if c1 > 2.0 * c2:
+            if c1 * cap > 2.0 * c2:
                 variance = 0.0
                 for i in range(b):
                     off = F[v + i] - mean  # `**` would compile for longer

@@ -129,7 +129,7 @@ class Auditor:
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
-        if len(wrong) and not any(fault.startswith("snapshot") for fault in self.faults):
+        if len(wrong) and not self._has("snapshot"):
             row = int(wrong[0])
             self.faults.append(
                 f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
@@ -142,7 +142,7 @@ class Auditor:
         counts = phase.counts
         total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
         wrong = np.flatnonzero(total != counts.n)
-        if len(wrong) and not any(fault.startswith("counts") for fault in self.faults):
+        if len(wrong) and not self._has("counts"):
             row = int(wrong[0])
             self.faults.append(
                 f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
@@ -150,12 +150,16 @@ class Auditor:
                 "after the last step counts too)"
             )
         missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
-        if len(missed) and not any(fault.startswith("missed") for fault in self.faults):
+        if len(missed) and not self._has("missed"):
             row = int(missed[0])
             self.faults.append(
                 f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
                 f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
             )
+
+    def _has(self, kind: str) -> bool:
+        """Whether a fault of this kind was found before: one of each is enough."""
+        return any(fault.startswith(kind) for fault in self.faults)
 
     def _row(self, row: int) -> str:
         m, sa = divmod(row, self.model.S * self.model.A)
@@ -192,7 +196,7 @@ class Auditor:
         if phase.path is not None:
             grown = grown + np.bincount(phase.path[1], minlength=len(grown))
         found = np.bincount(row, weights=visits, minlength=len(grown))
-        if (found != grown).any() and not any(f.startswith("visits") for f in self.faults):
+        if (found != grown).any() and not self._has("visits"):
             i = int(np.argmax(found != grown))
             self.faults.append(
                 f"visits: in the phase from episode {phase.episode}, row {i} was visited "

@@ -26,24 +26,18 @@ SMALL = {"M": 1, "S": 3, "A": 2, "G": 2}
 
 
 def _worst(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
-    n = int(x)
     if kind == "Var*":
         return choice(gap, p=0.5 - math.sqrt(0.25 - x))  # p (1 - p) = x; the reward stays 1
-    model = choice(gap, horizon=n if kind == "H" else 2)
-    if kind == "M":
-        return more_contexts(model, n)
-    if kind == "S":
-        return more_states(model, n // model.S)
-    if kind == "A":
-        return more_actions(model, n // model.A)
-    if kind == "Gamma":
-        return more_states(model, 8, mixed=n // 2)
-    return model
+    return _copied(choice(gap, horizon=int(x) if kind == "H" else 2), kind, int(x))
 
 
 def _fixed(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
     model = make(GARNET.format(**SMALL, seed=seed))
-    n = int(x)
+    return slowed(model, int(x) // model.H) if kind == "H" else _copied(model, kind, int(x))
+
+
+def _copied(model: LatentMDP, kind: str, n: int) -> LatentMDP:
+    """The model with contexts, states, actions or outcomes copied until there are `n`."""
     if kind == "M":
         return more_contexts(model, n)
     if kind == "S":
@@ -52,8 +46,6 @@ def _fixed(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
         return more_actions(model, n // model.A)
     if kind == "Gamma":
         return more_states(model, 8, mixed=n // 2)
-    if kind == "H":
-        return slowed(model, n // model.H)
     return model
 
 
