@@ -1,23 +1,15 @@
 """The command line: what it prints where, exit codes, one line per error."""
 
-import json
 import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 import latentmdp as lm
+from cli_answers import MAZE, last_json, only_line
 from latentmdp import cli
 from latentmdp.commands import _common
-
-COMMAND = [sys.executable, "-m", "latentmdp"]
 
 
 @pytest.fixture
@@ -39,13 +31,6 @@ def policy(tmp_path):
     graph = lm.PolicyGraph.from_table(np.ones((model.H, model.S), dtype=int))
     lm.save_policy(graph, tmp_path / "policy.json")
     return tmp_path / "policy.json"
-
-
-MAZE = "maze:size=3,goals=2,horizon=4"
-
-
-def last_json(output):
-    return json.loads(output.strip().split("\n")[-1])
 
 
 # ---------------------------------------------------------------------- what goes well
@@ -193,18 +178,6 @@ def test_version_and_help(run):
 # ---------------------------------------------------------------------- what goes wrong
 
 
-def only_line(code, output, errors):
-    """The one line on standard error of a refused command."""
-    assert code == 2
-    assert output == ""
-    assert errors.startswith("latentmdp: ")
-    assert errors.endswith("\n")
-    assert errors.count("\n") == 1
-    assert "Traceback" not in errors
-    assert "─" not in errors
-    return errors
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -294,183 +267,3 @@ def test_an_interrupt_is_one_line(run, monkeypatch):
     monkeypatch.setattr("latentmdp.commands.show.read_model", interrupted)
     code, output, errors = run("show", MAZE)
     assert (code, output, errors) == (130, "", "latentmdp: interrupted\n")
-
-
-# ---------------------------------------------------------------------- as a process
-
-
-def test_process_success_and_failure():
-    done = subprocess.run([*COMMAND, "show", MAZE, "--json"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert last_json(done.stdout)["S"] == 10
-    done = subprocess.run([*COMMAND, "show", "none.npz"], capture_output=True, text=True)
-    only_line(done.returncode, done.stdout, done.stderr)
-
-
-def test_output_that_nobody_reads_is_no_error():
-    read, write = os.pipe()
-    os.close(read)
-    done = subprocess.run([*COMMAND, "domains"], stdout=write, stderr=subprocess.PIPE, text=True)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_ascii_output_survives_foreign_names(tmp_path):
-    model = lm.make("bandit:contexts=1").replace(context_names=("größer 語",))
-    lm.save(model, tmp_path / "m.npz")
-    done = subprocess.run(
-        [*COMMAND, "show", tmp_path / "m.npz"],
-        capture_output=True,
-        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"gr\\xf6\\xdfer" in done.stdout
-
-
-def test_ctrl_c_in_a_process():
-    code = (
-        "import os, signal, sys\n"
-        "from latentmdp import cli\n"
-        "import latentmdp.commands.show as show\n"
-        "show.read_model = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.argv = ['latentmdp', 'show', 'maze']\n"
-        "cli.main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "latentmdp: interrupted\n"
-    assert signal.SIGINT + 128 == 130
-
-
-def in_terminal(*arguments):
-    """The exit code and all output of a command that runs on a terminal."""
-    main, side = pty.openpty()
-    env = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=side, stderr=side, env=env)
-    os.close(side)
-    chunks, stop = [], time.monotonic() + 60
-    while time.monotonic() < stop:
-        if select.select([main], [], [], 0.1)[0]:
-            try:
-                chunks.append(os.read(main, 65536))
-            except OSError:  # the other side is closed
-                break
-            if not chunks[-1]:
-                break
-        elif process.poll() is not None:
-            break
-    os.close(main)
-    return process.wait(), b"".join(chunks).decode()
-
-
-def test_a_rich_table_on_a_terminal_and_plain_text_in_a_pipe(run):
-    code, output = in_terminal("show", MAZE)
-    assert code == 0
-    assert "─" in output
-    assert "\x1b[" in output
-    plain = run("show", MAZE)[1]
-    assert "─" not in plain
-    assert "\x1b" not in plain
-
-
-def test_errors_on_a_terminal_have_no_panel():
-    code, output = in_terminal("show", "mazze")
-    assert code == 2
-    assert output.count("\n") == 1
-    assert "\x1b" not in output
-    code, output = in_terminal("show", "--bogus")
-    assert code == 2
-    assert output.count("\n") == 1
-
-
-def test_help_on_a_terminal():
-    code, output = in_terminal("--help")
-    assert code == 0
-    assert "Commands" in output
-
-
-def test_lines_break_between_words_below_their_column():
-    line = "bound   12.5   every learner loses at least this much on average over the secrets"
-    broken = _common._wrapped(line, 50).split("\n")
-    assert broken[0] == "bound   12.5   every learner loses at least this"
-    assert broken[1] == " " * 15 + "much on average over the secrets"
-    assert _common._wrapped(line, 100) == line
-    assert _common._wrapped("a " * 40, 50).split("\n")[1].startswith("  a")
-
-
-def test_columns_of_numbers_have_their_points_aligned():
-    assert _common.column_texts([1.0, 0.0615937, 12]) == ["1.0000", "0.0616", "12.0000"]
-    assert _common.column_texts([67436.5, 282767.25]) == ["67,436", "282,767"]
-    assert _common.column_texts([2.0, 1e7]) == ["2", "1e+07"]  # none loses its digits
-    assert _common.column_texts([0.5, float("inf")]) == ["0.5", "inf"]
-    assert _common.column_texts(["a", 0.25, 3]) == ["a", "0.25", "3"]
-    assert _common.column_texts([0.0, 0]) == ["0", "0"]
-    assert _common.column_texts([]) == []
-
-
-# ---------------------------------------------------------------------- completion
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_show_completion(shell):
-    env = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
-        [*COMMAND, "--show-completion", shell], capture_output=True, text=True, env=env
-    )
-    assert done.returncode == 0
-    assert "_LATENTMDP_COMPLETE" in done.stdout
-
-
-def complete(words, position, folder):
-    env = os.environ | {
-        "_LATENTMDP_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(position),
-    }
-    done = subprocess.run(COMMAND, capture_output=True, text=True, env=env, cwd=folder)
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def test_completion_of_commands_models_and_policies(tmp_path):
-    (tmp_path / "mine.npz").touch()
-    (tmp_path / "notes.txt").touch()
-    (tmp_path / "models").mkdir()
-    assert complete("latentmdp con", 1, tmp_path) == ["convert"]
-    assert complete("latentmdp show m", 2, tmp_path) == ["maze", "mine.npz", "models/"]
-    assert complete("latentmdp evaluate maze m", 3, tmp_path) == ["mine.npz", "models/"]
-    assert complete("latentmdp domains gar", 2, tmp_path) == ["garnet"]
-    assert complete("latentmdp show --hor", 2, tmp_path) == ["--horizon"]
-
-
-def test_completion_of_a_missing_folder_is_empty(tmp_path):
-    assert _common.complete_policy(str(tmp_path / "none" / "x")) == []
-
-
-# ---------------------------------------------------------------------- pieces
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("20", 20), ("1e9", 10**9), ("1E+3", 1000), ("2.5e1", 25), ("1_000", 1000), (" 7 ", 7),
-     ("-3", -3), ("123456789012345678901", 123456789012345678901)],
-)  # fmt: skip
-def test_whole_numbers_are_exact(text, number):
-    assert _common.whole_number(text) == number
-
-
-def test_json_output_has_no_nan(capsys):
-    _common.print_json({"a": float("nan"), "b": np.array([1.0, np.inf]), 3: (np.int64(2), None)})
-    assert capsys.readouterr().out == '{"a": null, "b": [1.0, null], "3": [2, null]}\n'
-
-
-def test_plain_table_aligns(capsys):
-    _common.print_table(("name", "value"), [("a", 1.5), ("long name", 20.25)], title="Title")
-    assert capsys.readouterr().out == (
-        "Title\nname       value\na           1.50\nlong name  20.25\n"
-    )
-
-
-def test_empty_table(capsys):
-    _common.print_table(("name", "value"), [])
-    assert capsys.readouterr().out == "name  value\n"

@@ -1,6 +1,22 @@
-"""`python -m latentmdp` is the command `latentmdp`."""
+"""The command `latentmdp`, also as `python -m latentmdp`.
 
-from latentmdp.cli import main
+Nothing is imported up here but what Python has loaded anyway: Ctrl-C may come while the rest is
+being loaded, and then it too ends with one line.
+"""
+
+import sys
+
+
+def main() -> None:
+    """The entry point of the command `latentmdp`."""
+    try:
+        from latentmdp import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        print("latentmdp: interrupted", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

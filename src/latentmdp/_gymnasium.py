@@ -7,7 +7,6 @@ for plugins. So: register at once if Gymnasium is there, else right after its im
 import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -20,7 +19,7 @@ def register_with_gymnasium() -> None:
         sys.meta_path.insert(0, _AfterImport())
 
 
-class _AfterImport(MetaPathFinder):
+class _AfterImport:
     """Lets the other finders find Gymnasium, and registers after its module has run."""
 
     def find_spec(

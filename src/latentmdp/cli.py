@@ -5,6 +5,7 @@ Exit code 0 on success, 2 on bad input with one line on standard error, 130 when
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -123,12 +124,14 @@ def _refuse(text: str) -> int:
 
 
 def main() -> None:
-    """The entry point of the command `latentmdp`."""
+    """Run the command that the process was started with, and leave."""
     gc.set_threshold(50_000, 20, 20)  # starting makes many objects that stay: a tenth of its time
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
-    sys.exit(run())
+    code = run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: no traceback from the way out
+    sys.exit(code)
 
 
 if __name__ == "__main__":
