@@ -76,6 +76,28 @@ def test_ctrl_c_while_modules_are_loaded():
     assert done.stderr == "latentmdp: interrupted\n"
 
 
+def test_ctrl_c_that_a_callback_swallows_is_sent_again():
+    code = (
+        "import ctypes, os, signal, sys, time\n"
+        "from latentmdp import cli\n"
+        "import latentmdp.commands.show as show\n"
+        "def interrupted(*_):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return 0\n"
+        "def long_work(*_):\n"
+        "    ctypes.CFUNCTYPE(ctypes.c_int)(interrupted)()\n"
+        "    print('swallowed')\n"
+        "    while True:\n"
+        "        time.sleep(0.01)\n"
+        "show.read_model = long_work\n"
+        "sys.argv = ['latentmdp', 'show', 'maze']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (130, "swallowed\n")
+    assert done.stderr == "latentmdp: interrupted\n"
+
+
 def in_terminal(*arguments):
     """The exit code and all output of a command that runs on a terminal."""
     main, side = pty.openpty()

@@ -5,7 +5,6 @@ that `import latentmdp` is fast.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from latentmdp._gymnasium import register_with_gymnasium
 from latentmdp._version import __version__
@@ -50,7 +49,10 @@ _HOME = {
 
 __all__ = ["__version__", "plot", *_HOME]
 
+TYPE_CHECKING = False  # type checkers know the name; loading `typing` is half of our import
 if TYPE_CHECKING:
+    from typing import Any
+
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.domains import make
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.variance import max_variance
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name == "plot":  # a module of functions: latentmdp.plot.regret and the like
         return import_module("latentmdp.plot")
     if name in _HOME:

@@ -3,10 +3,12 @@
 Exit code 0 on success, 2 on bad input with one line on standard error, 130 when interrupted.
 """
 
+import _thread
 import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -129,9 +131,20 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
+    sys.unraisablehook = _raise_later
     code = run()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: no traceback from the way out
     sys.exit(code)
+
+
+def _raise_later(lost: "sys.UnraisableHookArgs") -> None:
+    """Python drops a Ctrl-C that falls into a compiler's callback: send it again, in a moment."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        again = threading.Timer(0.05, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 if __name__ == "__main__":
