@@ -161,30 +161,6 @@ def constant_in_rows(indptr: Ints, reward: Floats) -> bool:
     return bool((reward == np.repeat(reward[indptr[:-1]], np.diff(indptr))).all())
 
 
-def extreme_totals(
-    sizes: Sizes, rows: Rows, nu: Floats, horizon: int, discount: float, sign: int
-) -> Floats:
-    """`(M,)` largest (`sign=1`) or smallest (`-1`) total reward reachable in each context.
-
-    Dynamic programming on the support: only whether an outcome is possible matters. `O(H nnz)`,
-    less when the values stop changing.
-    """
-    M, S, A = sizes
-    context = np.arange(M * S * A) // (S * A)
-    target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
-    starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
-    value = np.zeros(M * S)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(horizon):
-            total = sign * rows.reward
-            total += discount * value[target]
-            new = np.maximum.reduceat(total, starts)
-            if np.array_equal(new, value):
-                break
-            value = new
-    return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
-
-
 def _row_name(sizes: Sizes, row: int) -> str:
     m, sa = divmod(int(row), sizes.S * sizes.A)
     return at("P", [m, *divmod(sa, sizes.A)])

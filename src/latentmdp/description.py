@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp import canonical
 from latentmdp.canonical import Ints
 from latentmdp.model import LatentMDP
+from latentmdp.totals import extreme_totals
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,7 @@ def describe(model: LatentMDP) -> Description:
     group = np.unique(whole, axis=0, return_inverse=True)[1].reshape(-1)
     alike = sorted(tuple(int(m) for m in np.flatnonzero(group == g)) for g in np.unique(group))
     low, high = (
-        canonical.extreme_totals(
-            model.sizes, model.rows, model.nu, model.horizon, model.discount, sign
-        )
+        extreme_totals(model.sizes, model.rows, model.nu, model.horizon, model.discount, sign)
         for sign in (-1, 1)
     )
     return Description(

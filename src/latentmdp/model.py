@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from latentmdp import canonical
 from latentmdp.canonical import Floats, Ints, Rows, Sizes
 from latentmdp.errors import ModelError
+from latentmdp.totals import extreme_totals
 
 if TYPE_CHECKING:
     from latentmdp.description import Description
@@ -193,8 +194,7 @@ class LatentMDP:
             raise ModelError(f"discount must be above 0 and at most 1; it is {discount}")
         if max_return is None:
             low, high = (
-                canonical.extreme_totals(sizes, rows, nu, horizon, discount, sign)
-                for sign in (-1, 1)
+                extreme_totals(sizes, rows, nu, horizon, discount, sign) for sign in (-1, 1)
             )
             limits = float(low.min()), float(high.max())
             if not np.isfinite(limits).all():
@@ -203,9 +203,9 @@ class LatentMDP:
             max_return = float(max_return)
             if not 0.0 <= max_return < np.inf:
                 raise ModelError(f"max_return must be finite and at least 0; it is {max_return}")
-            high = np.full(M, horizon * rows.reward.max())  # often this bound is enough
+            high = np.full(M, horizon * float(rows.reward.max()))  # often this bound is enough
             if not high[0] <= max_return:
-                high = canonical.extreme_totals(sizes, rows, nu, horizon, discount, 1)
+                high = extreme_totals(sizes, rows, nu, horizon, discount, 1)
             _check_rewards(sizes, rows, high, horizon, max_return)
             limits = 0.0, max_return
         model = cls(
@@ -250,9 +250,7 @@ class LatentMDP:
         """
         shift = min(0.0, float(self.reward.min()))
         rows = self.rows._replace(reward=self.reward - shift)
-        high = canonical.extreme_totals(
-            self.sizes, rows, self.nu, self.horizon, self.discount, 1
-        ).max()
+        high = extreme_totals(self.sizes, rows, self.nu, self.horizon, self.discount, 1).max()
         scale = max(1.0, float(high))
         labels: dict[str, Any] = {name: getattr(self, name) for name in _LABELS}
         labels["reward_shift"] = self.reward_shift + self.reward_scale * shift

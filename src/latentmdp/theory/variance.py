@@ -139,10 +139,10 @@ def _upper(
 
 def _spread(model: LatentMDP, values: tuple[float, float]) -> float:
     """`(b - mean)(mean - a)`, the most a variable in `[a, b]` can vary, over all means."""
-    from latentmdp import canonical
+    from latentmdp.totals import extreme_totals
 
     ends = [
-        canonical.extreme_totals(model.sizes, model.rows, model.nu, model.H, model.discount, sign)[
+        extreme_totals(model.sizes, model.rows, model.nu, model.H, model.discount, sign)[
             model.w > 0
         ]
         for sign in (-1, 1)

@@ -1,0 +1,69 @@
+"""The largest and smallest total reward that an episode can reach, by dynamic programming.
+
+Only whether an outcome is possible matters, not how likely it is:
+`v_{t+1}(m, s) = max over actions and possible outcomes of (r + discount * v_t(m, next))`.
+Step by step this costs `O(H nnz)`. Without a discount it is a linear map over (max, +), so for few
+states and many steps its `H`-th power comes by squaring, in `O(M S^3 log H)`.
+"""
+
+import math
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints, Rows, Sizes
+
+# Rough seconds of one call of NumPy and of one element in it: they only choose the cheaper way
+CALL, ELEMENT = 1e-6, 2e-9
+
+
+def extreme_totals(
+    sizes: Sizes, rows: Rows, nu: Floats, horizon: int, discount: float, sign: int
+) -> Floats:
+    """`(M,)` largest (`sign=1`) or smallest (`-1`) total reward reachable in each context."""
+    M, S, A = sizes
+    context = np.arange(M * S * A) // (S * A)
+    target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
+    starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
+    reward = sign * rows.reward
+    step_by_step = horizon * (8 * CALL + 3 * len(target) * ELEMENT)
+    by_squaring = math.log2(horizon + 1) * S * (2 * CALL + 2 * M * S * S * ELEMENT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(horizon * np.abs(reward).max())  # -inf is "impossible" in squares
+        if discount == 1.0 and finite and by_squaring < step_by_step:
+            value = _by_squaring(sizes, starts, rows.next, reward, horizon)
+        else:
+            value = _step_by_step(starts, target, reward, M * S, horizon, discount)
+    return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
+
+
+def _step_by_step(
+    starts: Ints, target: Ints, reward: Floats, count: int, horizon: int, discount: float
+) -> Floats:
+    """`(M*S,)` values after `horizon` steps; less work where they stop changing."""
+    value = np.zeros(count)
+    for _ in range(horizon):
+        new = np.maximum.reduceat(reward + discount * value[target], starts)
+        if np.array_equal(new, value):
+            break
+        value = new
+    return value
+
+
+def _by_squaring(sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon: int) -> Floats:
+    """`(M*S,)` values after `horizon` steps; `k` of them are `v -> max_j (best[i, j] + v[j])`."""
+    M, S, _ = sizes
+    state = np.repeat(np.arange(M * S), np.diff(np.append(starts, len(nxt))))
+    best: Floats = np.full((M, S, S), -np.inf)  # of 1, 2, 4, ... steps, from a state to another
+    np.maximum.at(best.reshape(M * S, S), (state, nxt), reward)
+    value: Floats = np.zeros((M, S))
+    steps = 1
+    while True:
+        if horizon & steps:
+            value = (best + value[:, None, :]).max(axis=2)
+        steps *= 2
+        if steps > horizon:
+            return value.reshape(-1)
+        twice: Floats = np.full((M, S, S), -np.inf)
+        for j in range(S):  # where the first half ends
+            np.maximum(twice, best[:, :, j, None] + best[:, j, None, :], out=twice)
+        best = twice
