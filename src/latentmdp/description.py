@@ -94,8 +94,9 @@ def describe(model: LatentMDP) -> Description:
         for d in by_context
     ]
     whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
-    group = np.unique(whole, axis=0, return_inverse=True)[1].reshape(-1)
-    alike = sorted(tuple(int(m) for m in np.flatnonzero(group == g)) for g in np.unique(group))
+    alike: dict[bytes, list[int]] = {}
+    for m in range(M):
+        alike.setdefault(whole[m].tobytes(), []).append(m)
     low, high = (
         extreme_totals(model.sizes, model.rows, model.nu, model.horizon, model.discount, sign)
         for sign in (-1, 1)
@@ -116,7 +117,7 @@ def describe(model: LatentMDP) -> Description:
         transitions_differ=differ[0],
         rewards_differ=differ[1],
         first_states_differ=bool((model.nu != model.nu[0]).any()),
-        alike=tuple(alike),
+        alike=tuple(tuple(group) for group in alike.values()),
         names={
             "contexts": model.context_names,
             "states": model.state_names,
