@@ -27,3 +27,14 @@ def test_demo_writes_its_files_and_says_so(tmp_path, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["markov"][0] <= facts["history"][1]
     assert set(facts["regret"]) == {"bernstein", "mvp", "lucrl"}
+
+
+def test_bad_values_are_refused_before_any_work(tmp_path, capsys):
+    out = tmp_path / "demo"
+    for episodes, place in (("0", out), ("1e20", out), ("10", tmp_path / "file" / "demo")):
+        (tmp_path / "file").touch()
+        assert command(["demo", "--episodes", episodes, "--out", str(place)]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1
+        assert not out.exists()

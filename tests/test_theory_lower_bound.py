@@ -108,7 +108,7 @@ def test_command_draws_the_figure(capsys, tmp_path):
     assert cli([*arguments, "--figure", str(tmp_path / "bound.txt")]) == 2
     assert "must end in" in capsys.readouterr().err
     assert cli([*arguments, "--figure", str(tmp_path / "no" / "bound.svg")]) == 2
-    assert "folder must exist" in capsys.readouterr().err
+    assert "folder does not exist" in capsys.readouterr().err
 
 
 def test_command_lower_bound(capsys):
@@ -122,6 +122,9 @@ def test_command_lower_bound(capsys):
     captured = capsys.readouterr()
     assert "history class" in captured.err
     assert captured.err.count("\n") == 1
+    for option, value in (("--variance", "2"), ("--jobs", "0"), ("--secrets", "2.5")):
+        assert cli([*arguments, option, value]) == 2
+        assert option in capsys.readouterr().err
 
 
 def test_command_audit(capsys, tmp_path):

@@ -52,6 +52,13 @@ def whole_number(text: Any) -> int:
     raise typer.BadParameter(f"must be a whole number like 20 or 1e9; it is {str(text)!r}")
 
 
+def some_path(text: Any) -> Path:
+    """A path; an empty one, say of a variable that is not set, is no folder to write to."""
+    if not str(text):
+        raise typer.BadParameter("must be a path; it is empty")
+    return Path(text)
+
+
 def complete_model(incomplete: str) -> list[str]:
     """Shell completion of MODEL: domains and files."""
     from latentmdp.domains import DOMAINS

@@ -6,14 +6,24 @@ from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import AsJson, on_terminal, print_json, print_text, working
+from latentmdp.commands._common import (
+    AsJson,
+    on_terminal,
+    print_json,
+    print_text,
+    some_path,
+    working,
+)
 
 
 def audit_command(
     run: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", show_default=False, help="A folder that `latentmdp learn --out` wrote."
+            metavar="RUN",
+            parser=some_path,
+            show_default=False,
+            help="A folder that `latentmdp learn --out` wrote.",
         ),
     ],
     json: AsJson = False,

@@ -12,6 +12,7 @@ from latentmdp.commands._common import (
     print_json,
     print_table,
     print_text,
+    some_path,
     whole_number,
     working,
 )
@@ -34,7 +35,10 @@ WORK = 2 * 10**8  # of the Markov planner: a limit in work, not in time, gives t
 
 def demo_command(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where pictures, runs and report go.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", parser=some_path, help="Where pictures, runs and report go."
+        ),
     ] = Path("demo"),
     episodes: Annotated[
         int,
@@ -45,11 +49,15 @@ def demo_command(
     """Show what this is: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
+    from latentmdp.learning.folder import made
+    from latentmdp.learning.learn import checked
+    from latentmdp.learning.session import Spec
     from latentmdp.report import write_report
 
     started = time.perf_counter()
-    out.mkdir(parents=True, exist_ok=True)
     model = lm.make(SPEC)
+    checked(Spec("mvp", episodes), model)
+    made(out)
     if not json:
         _say_maze(model)
     with (

@@ -16,6 +16,7 @@ from latentmdp.commands._common import (
     print_table,
     print_text,
     read_model,
+    some_path,
     whole_number,
     working,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
+MOST = 100_000  # runs of one command
 GOES_WITH_RESUME = ("resume", "jobs", "json")
 
 
@@ -56,10 +58,18 @@ def learn_command(
     policy_class: Annotated[
         str, typer.Option("--class", help="Policies that compete: markov or history.")
     ] = "markov",
-    seed: Annotated[int, typer.Option("--seed", help="The (first) seed.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", parser=whole_number, help="The (first) seed.")
+    ] = 0,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", metavar="N", help="N runs, in parallel.", show_default=False),
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            parser=whole_number,
+            help="N runs, in parallel.",
+            show_default=False,
+        ),
     ] = None,
     delta: Annotated[float, typer.Option("--delta", help="Confidence.")] = 0.1,
     bonus_scale: Annotated[
@@ -76,17 +86,29 @@ def learn_command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Keep the run here.", show_default=False),
+        typer.Option(
+            "--out", metavar="DIR", parser=some_path, help="Keep the run here.", show_default=False
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume", metavar="DIR", help="Continue an interrupted run.", show_default=False
+            "--resume",
+            metavar="DIR",
+            parser=some_path,
+            help="Continue an interrupted run.",
+            show_default=False,
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", help="Processes for --seeds.", show_default=False),
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            parser=whole_number,
+            help="Processes for --seeds.",
+            show_default=False,
+        ),
     ] = None,
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
@@ -99,8 +121,8 @@ def learn_command(
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
     for name, number in (("--seeds", seeds), ("--jobs", jobs)):
-        if number is not None and number < 1:
-            raise typer.BadParameter(f"{name} must be at least 1")
+        if number is not None and not 1 <= number <= MOST:
+            raise typer.BadParameter(f"{name} must be from 1 to {MOST}; it is {number}")
     with ExitStack() as lock:
         if resume is not None:
             _refuse_settings(ctx)

@@ -1,18 +1,20 @@
 """`latentmdp lower-bound`: a learner against the secrets of the paper's hard instances."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from latentmdp.commands._common import AsJson, print_json, print_text, whole_number, working
 from latentmdp.errors import ModelError
 
+WHOLE: dict[str, Any] = {"metavar": "N", "parser": whole_number}
+
 
 def lower_bound_command(
-    contexts: Annotated[int, typer.Option("--contexts", "-m", help="Contexts M.")] = 2,
-    states: Annotated[int, typer.Option("--states", "-s", help="States S, at least 6.")] = 11,
-    actions: Annotated[int, typer.Option("--actions", help="Actions A, at least 2.")] = 2,
+    contexts: Annotated[int, typer.Option("--contexts", "-m", help="Contexts M.", **WHOLE)] = 2,
+    states: Annotated[int, typer.Option("--states", "-s", help="States S, from 6.", **WHOLE)] = 11,
+    actions: Annotated[int, typer.Option("--actions", help="Actions A, at least 2.", **WHOLE)] = 2,
     episodes: Annotated[
         int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e6.")
     ] = 10**6,
@@ -26,10 +28,10 @@ def lower_bound_command(
         float, typer.Option("--variance", help="Var* of the family, at most 0.25.")
     ] = 0.25,
     secrets: Annotated[
-        int, typer.Option("--secrets", help="All secrets if they are at most this many.")
+        int, typer.Option("--secrets", help="All secrets if they are at most this many.", **WHOLE)
     ] = 16,
-    runs: Annotated[int, typer.Option("--runs", help="Runs per secret.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
+    runs: Annotated[int, typer.Option("--runs", help="Runs per secret.", **WHOLE)] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.", **WHOLE)] = 0,
     bonus_scale: Annotated[
         float, typer.Option("--bonus-scale", help="Multiplies the bonus; the paper is 1.")
     ] = 1.0,
@@ -40,13 +42,17 @@ def lower_bound_command(
             help="Also vary K, M, S, A one at a time and draw regret beside the bounds.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes.", **WHOLE)] = 2,
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """Play a learner against secrets of the hard family: measured regret beside the lower bound."""
     from latentmdp.theory.lower_bound import Rules, neighbours, play_many
     from latentmdp.theory.lower_bound import figure as draw
 
+    if jobs < 1:
+        raise typer.BadParameter(f"--jobs must be at least 1; it is {jobs}")
+    if not 0.0 < variance <= 0.25:
+        raise typer.BadParameter(f"--variance must be above 0 and at most 0.25; it is {variance}")
     rules = Rules(
         contexts, states, actions, episodes, algorithm, policy_class, variance, None, secrets, runs,
         0.1, bonus_scale, seed,
@@ -75,7 +81,8 @@ def lower_bound_command(
 
 def check_figure(path: Path) -> None:
     """Refuse before an hour of work what Matplotlib would refuse after it."""
+    from latentmdp.formats.files import check_writable
+
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise ModelError(f"the figure must end in .svg, .png or .pdf; it is {path.name}")
-    if not path.absolute().parent.is_dir():
-        raise ModelError(f"the figure's folder must exist; {path.parent} does not")
+    check_writable(path)

@@ -97,7 +97,7 @@ def plan_command(
     if minimize:
         found = negated(found)
     options: dict[str, Any] = {
-        "gap": _parse_gap(gap or ("0.0001" if compare else "0.01")), "time_limit": time_limit,
+        "gap": _parse_gap(gap, "0.0001" if compare else "0.01"), "time_limit": time_limit,
         "work_limit": work_limit, "memory_limit": memory_limit, "seed": seed,
     }  # fmt: skip
     sign = -1.0 if minimize else 1.0
@@ -157,7 +157,8 @@ def _size(policy: "PolicyGraph") -> str:
     return f"{policy.N} nodes"
 
 
-def _parse_gap(text: str) -> float | None:
+def _parse_gap(given: str | None, default: str) -> float | None:
+    text = default if given is None else given
     if text.strip().lower() == "none":
         return None
     try:
@@ -172,6 +173,7 @@ def _parse_gap(text: str) -> float | None:
 def _check_out(out: Path | None, policy_class: str) -> None:
     """Refuse before an hour of planning what would be refused after it."""
     from latentmdp.formats import POLICY_ENDINGS
+    from latentmdp.formats.files import check_writable
 
     if out is None:
         return
@@ -181,8 +183,7 @@ def _check_out(out: Path | None, policy_class: str) -> None:
         raise ModelError(f"--out must end in one of {endings}; it is {str(out)!r}")
     if ending == ".csv" and policy_class != "markov":
         raise ModelError("a .csv holds Markov policies only: add --class markov, or use .json")
-    if not out.parent.is_dir():
-        raise ModelError(f"--out must be in an existing folder; there is no {str(out.parent)!r}")
+    check_writable(out)
 
 
 def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, Say, print_json, print_text, working
+from latentmdp.commands._common import (
+    AsJson,
+    Say,
+    print_json,
+    print_text,
+    some_path,
+    whole_number,
+    working,
+)
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -22,9 +30,9 @@ def report_command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", parser=some_path, help="The page to write.")
+    ] = Path("report.html"),
     title: Annotated[
         str | None, typer.Option("--title", help="The page's heading.", show_default=False)
     ] = None,
@@ -33,7 +41,7 @@ def report_command(
         typer.Option(
             "--phases",
             metavar="N",
-            min=1,
+            parser=whole_number,
             help="Policies of each learner in the explorer; 1: the last alone, nothing is rerun.",
         ),
     ] = 12,
@@ -52,13 +60,17 @@ def report_command(
     json: AsJson = False,
 ) -> None:
     """Write one HTML page about saved runs or studies: regret, bounds, an episode explorer."""
+    from latentmdp.formats.files import check_writable
     from latentmdp.learning.run import load_run
     from latentmdp.report import write_report
     from latentmdp.report.study import load_study
 
     started = time.perf_counter()
+    if phases < 1:
+        raise typer.BadParameter(f"--phases must be at least 1; it is {phases}")
     if plan is not None and not plan > 0:
         raise typer.BadParameter("--plan must be above 0 seconds")
+    check_writable(out)
     folders, files = places(runs)
     if (plan is not None or audit) and not folders:
         raise ModelError("--plan and --audit need a run; only studies were given")

@@ -142,6 +142,16 @@ def write_together(targets: list[tuple[PathLike, Writer]]) -> None:
             _sync_folder(target.parent)
 
 
+def check_writable(path: PathLike) -> None:
+    """Refuse before an hour of work what could not be written after it; leaves nothing behind."""
+    with ExitStack() as cleanup:
+        target = _writable_target(path)
+        try:
+            _fill_temporary(target, lambda file: None, cleanup)
+        except OSError as error:
+            raise refusal(path, f"cannot be written: {reason(error)}") from None
+
+
 def _writable_target(path: PathLike) -> Path:
     """Where the bytes really go (links are followed), if a regular file may stand there."""
     try:
