@@ -192,7 +192,7 @@ def test_the_smallest_case_in_which_a_sweep_lowers_the_objective():
     x = search.arena
     search.table[:] = a
     evaluate(x.here, x.policy)
-    propose(x.here, x.policy, x.policy, 0, False, 0.0)
+    propose(x.here, x.policy, x.policy, 0, 0.0)
     assert search.table[1, 1] == 1  # the unchecked sweep takes b
     assert evaluate(x.here, x.policy) == pytest.approx(0.455)
     for effort in (Effort(0, False, 5, 1e-12, 0, 0), Effort(5, True, 5, 1e-12, 0, 0)):
@@ -217,7 +217,7 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
         before = evaluate(x.here, x.policy)
         if before > 1.0:
             continue
-        tried += propose(x.here, x.policy, x.policy, 0, False, 0.0) >= 0.0
+        tried += propose(x.here, x.policy, x.policy, 0, 0.0) >= 0.0
         assert evaluate(x.here, x.policy) >= before - 1e-12
     assert tried > 20
 
@@ -407,7 +407,7 @@ def test_mixing_a_model_with_itself_is_a_sweep(algorithm):
         for search in (one, two):
             search.table[:] = table
             evaluate(search.arena.here, search.arena.policy)
-        expected = propose(x.here, x.policy, x.proposal, 1, False, 0.0)
+        expected = propose(x.here, x.policy, x.proposal, 1, 0.0)
         switches = mix(x.here, y.here, x.policy, 2.0)
         assert (switches > 0) or expected < 0.0
         if expected >= 0.0:

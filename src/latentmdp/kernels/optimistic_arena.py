@@ -49,11 +49,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from latentmdp.kernels._cache import helper
+from latentmdp.kernels.flat import floats, integers
 
 ARENAS: dict[int, "Arena"] = {}  # by address; used without compilation only
 HEADER = 64  # the first integers of `I`: addresses and sizes of the arrays, then sizes and offsets
@@ -197,34 +195,22 @@ def make_arena(
     x.I[x.active : x.active + N * M] = 1
     x.I[x.dirty : x.dirty + (MEMO + 1) * rows] = 1
     x.I[x.stale : x.stale + (MEMO + 1) * M] = 1
-    x.I[x.by_value : x.by_value + layers * S] = np.tile(np.arange(S), layers)
+    for order in (x.by_value, x.rank):
+        x.I[order : order + layers * S] = np.tile(np.arange(S), layers)
     return x
 
 
 # ------------------------------------------------------------- arenas by address
 
 
-@intrinsic
-def _pointer(typing_context, address):
-    """An integer as a pointer."""
-
-    def codegen(context, builder, signature, args):
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
-
-
 @helper
 def arena_at(here):
     """The arena whose header lies at this address."""
-    h = carray(_pointer(here), HEADER, np.int64)
-    T = carray(_pointer(h[0]), h[1], np.int64)
-    P = carray(_pointer(h[2]), h[3], np.float64)
-    G = carray(_pointer(h[4]), h[5], np.int64)
-    F = carray(_pointer(h[6]), h[7], np.float64)
-    I = carray(_pointer(h[8]), h[9], np.int64)  # noqa: E741
+    h = integers(here)
+    T, P, G = integers(h[0]), floats(h[2]), integers(h[4])
+    F, I = floats(h[6]), integers(h[8])  # noqa: E741
     return Arena(
-        h[10], P[-1], h[11], h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19], h[20],
+        h[10], P[h[3] - 1], h[11], h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19], h[20],
         h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28], h[29], h[30], h[31], h[32],
         h[33], h[34], h[35], h[36], h[37], h[38], h[39], h[40], h[41], h[42], h[43], h[44],
         h[45], h[46], h[47], h[48], h[49], h[50], h[51], h[52], h[53], h[54], h[55], h[56],

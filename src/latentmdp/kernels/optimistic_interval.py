@@ -18,6 +18,11 @@ def sort_layer(x, which, t, m):
     layer = (which * (x.H + 1) + t) * M + m
     values = x.alpha + (which * x.N + t * S) * M + m
     state, rank, best = x.by_value + layer * S, x.rank + layer * S, x.best + layer * S
+    i = 0
+    while i < S and F[best + i] == F[values + I[state + i] * M]:
+        i += 1
+    if i == S:
+        return  # nothing has moved
     for i in range(S):
         s = I[state + i]
         value = F[values + s * M]
@@ -80,37 +85,44 @@ def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing,
             lo = T[row]
             b = T[row + 1] - lo
             # next values, places in the default order, and slots by descending value
+            plain = default
             for i in range(b):
                 k = lo + i
-                normal = t1 * S + T[nxt + k]
-                child = normal if default else G[child0 + T[obs + k]]
-                value = F[values + child * M + m]
                 r = I[rank + T[nxt + k]]
                 j = i
                 while j > 0 and I[skip + j - 1] > r:
                     I[skip + j] = I[skip + j - 1]
+                    I[sort + j] = I[sort + j - 1]
                     j -= 1
-                I[skip + j] = r
-                if P[4 * k + 1] > 0.0:
-                    value = min(P[4 * k + 1] + value, cap)
-                if child != normal or P[4 * k + 1] > 0.0:
-                    low, high = 0, S
-                    while low < high:
-                        mid = (low + high) // 2
-                        if F[best + mid] <= value:
-                            high = mid
-                        else:
-                            low = mid + 1
-                    r = low
-                F[v + i], I[pos + i] = value, r
-                j = i
-                while j > 0:
-                    k = I[sort + j - 1]
-                    if F[v + k] > value or (F[v + k] == value and I[pos + k] <= r):
-                        break
-                    I[sort + j] = k
-                    j -= 1
-                I[sort + j] = i
+                I[skip + j], I[sort + j], I[pos + i] = r, i, r
+                F[v + i] = F[best + r]
+                plain = plain and P[4 * k + 1] == 0.0
+            if not plain:
+                for i in range(b):
+                    k = lo + i
+                    normal = t1 * S + T[nxt + k]
+                    child = normal if default else G[child0 + T[obs + k]]
+                    value, r = F[values + child * M + m], I[pos + i]
+                    if P[4 * k + 1] > 0.0:
+                        value = min(P[4 * k + 1] + value, cap)
+                    if child != normal or P[4 * k + 1] > 0.0:
+                        low, high = 0, S
+                        while low < high:
+                            mid = (low + high) // 2
+                            if F[best + mid] <= value:
+                                high = mid
+                            else:
+                                low = mid + 1
+                        r = low
+                    F[v + i], I[pos + i] = value, r
+                    j = i
+                    while j > 0:
+                        k = I[sort + j - 1]
+                        if F[v + k] > value or (F[v + k] == value and I[pos + k] <= r):
+                            break
+                        I[sort + j] = k
+                        j -= 1
+                    I[sort + j] = i
             # take mass away, from the lowest value up, as far as boxes and budget allow
             mass, value, had = 0.0, 0.0, 0.0
             for j in range(b - 1, -1, -1):
@@ -125,44 +137,41 @@ def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing,
             if had == 0.0:
                 mass = 1.0  # a row without visits: the whole simplex
             # give it to the highest values, slots and default states merged
-            runs, j, place, z = 0, 0, 0, 0
-            while mass > 0.0:
-                while z < b and I[skip + z] == place:
-                    place += 1
-                    z += 1
-                end = S
-                if j < b:
-                    end = min(end, I[pos + I[sort + j]])
-                if z < b:
-                    end = min(end, I[skip + z])
-                if place < end and unseen > 0.0:
-                    whole = int(min(mass / unseen, float(end - place)))
-                    if whole > 0:
-                        value += unseen * (F[total + place + whole] - F[total + place])
-                        I[ranges + 2 * runs], I[ranges + 2 * runs + 1] = place, place + whole
-                        F[share + runs] = unseen
-                        runs += 1
-                        mass -= whole * unseen
-                        place += whole
-                    if place < end:  # the mass ends inside this run
-                        if mass > 0.0:
-                            value += mass * F[best + place]
-                            I[ranges + 2 * runs], I[ranges + 2 * runs + 1] = place, place + 1
-                            F[share + runs] = mass
+            runs, place, z, j = 0, 0, 0, 0
+            while mass > 0.0 and j <= b:
+                end = I[pos + I[sort + j]] if j < b else S
+                while place < end and mass > 0.0:  # states without a slot, above slot j
+                    stop = min(end, I[skip + z]) if z < b else end
+                    if stop > place and unseen > 0.0:
+                        room = unseen * (stop - place)
+                        I[ranges + 2 * runs], F[share + runs] = place, unseen
+                        if mass >= room:
+                            value += unseen * (F[total + stop] - F[total + place])
+                            mass -= room
+                        else:  # the mass ends inside this run
+                            stop = place + int(mass / unseen)
+                            value += unseen * (F[total + stop] - F[total + place])
+                            mass -= unseen * (stop - place)
+                            I[ranges + 2 * runs + 1] = stop
                             runs += 1
-                        mass = 0.0
-                    continue
-                place = max(place, end)
-                if j < b and I[pos + I[sort + j]] <= place:
+                            value += mass * F[best + stop]
+                            I[ranges + 2 * runs], F[share + runs] = stop, mass
+                            stop += 1
+                            mass = 0.0
+                        I[ranges + 2 * runs + 1] = stop
+                        runs += 1
+                    place = stop
+                    if z < b and place == I[skip + z]:
+                        place += 1
+                        z += 1
+                if j < b:
                     i = I[sort + j]
                     give = min(P[4 * (lo + i) + 3] - F[q + i], mass)
                     if give > 0.0:
                         F[q + i] += give
                         value += give * F[v + i]
                         mass -= give
-                    j += 1
-                elif place >= S:
-                    break  # rounding left a crumb of mass
+                j += 1
             if not pushing:
                 F[out + n * M + m] = min(base + value, cap)
                 continue

@@ -371,13 +371,12 @@ def bound(here, contexts):
     return root_bound(x)
 
 
-@kernel
-def evaluate(here, policy):
+@helper
+def evaluate_remembered(x, policy):
     """Exact optimistic value of a policy; its values are in set 0.
 
     The last few policies are remembered: only contexts with dirty rows are evaluated anew.
     """
-    x = arena_at(here)
     F, I, M = x.F, x.I, x.M  # noqa: E741
     k = recall(x, policy)
     fresh = k < 0
@@ -402,15 +401,14 @@ def evaluate(here, policy):
     return objective(x, 0)
 
 
-@kernel
-def propose(here, policy, target, which, tilted, through_cap):
+@helper
+def sweep_from(x, policy, target, which, tilted, through_cap):
     """Reach weights of a policy with values in set 0, then a sweep from it to `target`.
 
     The target's values go to set `which`. Weights of first states are `tilted` or the model's own;
     with `through_cap < 0` the weights `g` are taken as they are. Returns the target's objective, or
     -1 if it is the same policy.
     """
-    x = arena_at(here)
     if through_cap >= 0.0:
         reach(x, policy, 0, x.tilted if tilted else x.root, tilted, through_cap)
         weigh_unreached(x)
@@ -420,8 +418,44 @@ def propose(here, policy, target, which, tilted, through_cap):
 
 
 @kernel
-def checked(here, policy, value, every):
-    """A checked pass over the live nodes of a policy with values in set 0. Returns its value."""
+def propose(here, policy, target, which, through_cap):
+    """`sweep_from` by the model's own weights."""
+    return sweep_from(arena_at(here), policy, target, which, False, through_cap)
+
+
+@kernel
+def improve(here, policy, top, sweeps, passes, every, gain, look):
+    """Improve a policy in place: sweeps while they help, then checked passes until none does.
+
+    Stops at the value `top`, after `sweeps` sweeps and passes in all, of which at most `passes` are
+    checked (of `every` switch, if so), or when a step gains at most `gain`. With `look >= 0`, two
+    sweeps under the tilted weights come first, with that factor on reach through the cap, whatever
+    they do to the value: a kick. Returns the exact value, whose values are in set 0.
+    """
     x = arena_at(here)
-    mark_live(x, policy)
-    return checked_pass(x, policy, value, every)
+    if look >= 0.0:
+        for _ in range(2):
+            evaluate_remembered(x, policy)
+            sweep_from(x, policy, policy, 0, True, look)
+    value = evaluate_remembered(x, policy)
+    while sweeps > 0 and value < top:
+        sweeps -= 1
+        new = value
+        proposed = sweep_from(x, policy, x.proposal, 1, False, 0.0)
+        if proposed > value + TOLERANCE:
+            for n in range(x.N):
+                x.I[policy + n] = x.I[x.proposal + n]
+            new = evaluate_remembered(x, policy)
+        elif passes > 0 and (proposed >= 0.0 or every):
+            passes -= 1
+            mark_live(x, policy)
+            new = checked_pass(x, policy, value, every)
+        if new <= value + gain:
+            return new
+        value = new
+    return value
+
+
+def evaluate(here, policy):
+    """Exact optimistic value of a policy; its values are in set 0."""
+    return improve(here, policy, 0.0, 0, 0, False, 0.0, -1.0)

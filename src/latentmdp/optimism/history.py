@@ -66,7 +66,7 @@ class MemorySearch(MarkovSearch):
         if value >= self.upper - EQUAL:
             return value
         weigh_by_belief(x.here, self.memory.belief)
-        run.propose(x.here, x.policy, x.kicked, 0, False, -1.0)
+        run.propose(x.here, x.policy, x.kicked, 0, -1.0)
         new = run.evaluate(x.here, x.kicked)
         if new > value:
             self.policy[:] = x.I[x.kicked : x.kicked + x.N]

@@ -151,56 +151,35 @@ class MarkovSearch:
         reach through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be
         disturbed and -1 elsewhere. Each is polished under the true weights and kept if better.
         """
-        x, run = self.arena, self._kernels
-        top = self.upper - 1e-12
-        value = self._polish(x.policy, run.evaluate(x.here, x.policy), effort)
+        x = self.arena
+        value = self._polished(x.policy, effort)
         kicked = x.I[x.kicked : x.kicked + x.N]
         for tilt, look in zip(kicks[0], kicks[1], strict=True):
-            if value >= top:
+            if value >= self.upper - 1e-12:
                 return value
             kicked[:] = self.policy
             x.F[x.tilted : x.tilted + x.M * x.S] = (self.known.root * tilt[:, None]).ravel()
-            for _ in range(2):
-                run.evaluate(x.here, x.kicked)
-                run.propose(x.here, x.kicked, x.kicked, 0, True, look)
-            value = self._keep(value, effort)
+            value = self._better(value, self._polished(x.kicked, effort, look))
         for jolt in kicks[2]:
-            if value >= top:
+            if value >= self.upper - 1e-12:
                 return value
             kicked[:] = np.where(jolt >= 0, jolt, self.policy)
-            value = self._keep(value, effort)
+            value = self._better(value, self._polished(x.kicked, effort))
         return value
 
-    def _keep(self, value: float, effort: Effort) -> float:
-        """Polish the kicked policy; it becomes the current one if it is better."""
-        x = self.arena
-        new = self._polish(x.kicked, self._kernels.evaluate(x.here, x.kicked), effort)
-        if new <= value + 1e-12:
+    def _polished(self, policy: int, effort: Effort, look: float = -1.0) -> float:
+        """Improve the policy at this place in the arena as far as the effort goes; its value."""
+        return self._kernels.improve(
+            self.arena.here, policy, self.upper - 1e-12, effort.sweeps, effort.passes,
+            effort.every, effort.gain, look,
+        )  # fmt: skip
+
+    def _better(self, value: float, kicked: float) -> float:
+        """The kicked policy becomes the current one if it is better; the current one's value."""
+        if kicked <= value + 1e-12:
             return value
-        self.policy[:] = x.I[x.kicked : x.kicked + x.N]
-        return new
-
-    def _polish(self, policy: int, value: float, effort: Effort) -> float:
-        """Sweeps while they help, then checked passes until none does. Returns the value.
-
-        `policy` is its place in the arena, value set 0 holds its values, before and after.
-        """
-        x, run = self.arena, self._kernels
-        sweeps, passes = effort.sweeps, effort.passes
-        while sweeps > 0 and value < self.upper - 1e-12:
-            sweeps -= 1
-            proposed = run.propose(x.here, policy, x.proposal, 1, False, 0.0)
-            new = value
-            if proposed > value + 1e-12:
-                x.I[policy : policy + x.N] = x.I[x.proposal : x.proposal + x.N]
-                new = run.evaluate(x.here, policy)
-            elif passes > 0 and (proposed >= 0.0 or effort.every):
-                passes -= 1
-                new = run.checked(x.here, policy, value, effort.every)
-            if new <= value + effort.gain:
-                return new
-            value = new
-        return value
+        self.policy[:] = self.arena.I[self.arena.kicked : self.arena.kicked + self.arena.N]
+        return kicked
 
     def improve(self, effort: Effort, kicks: Kicks) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
