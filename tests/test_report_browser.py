@@ -462,6 +462,8 @@ def test_looks(browser, report, size, scheme, tmp_path):
         page.wait_for_timeout(600)
         wide, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide == window  # nothing sticks out
+        tall = "Math.max(...[...document.querySelectorAll('tr')].map(row => row.offsetHeight))"
+        assert page.evaluate(tall) < 200  # words are not squeezed into a narrow column
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(int(x) for x in paper[4:-1].split(",")) < 200) == (scheme == "dark")
         page.screenshot(path=folder / f"report-{size}-{scheme}.png", full_page=True)
@@ -481,5 +483,8 @@ def test_prints_in_light_on_paper(browser, report, tmp_path):
         assert (
             page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         )
+        for what in ("section > p", ".scroll", ".chart"):  # stay whole, a heading with its words
+            style = f"getComputedStyle(document.querySelector('{what}')).breakInside"
+            assert page.evaluate(style) == "avoid", what
         page.pdf(path=tmp_path / "report.pdf", format="A4")
         assert (tmp_path / "report.pdf").stat().st_size > 20_000

@@ -15,6 +15,7 @@ from latentmdp.report.groups import (
 )
 from latentmdp.report.limits import lower_limit, update_limit, upper_limit
 from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
+from latentmdp.report.sections import plan_seconds
 from latentmdp.report.world import world
 
 if TYPE_CHECKING:
@@ -180,5 +181,5 @@ def _history(plan: "Plan") -> list[list[float | None]]:
     if not entries:
         return []
     every = max(1, len(entries) // 200)
-    kept = [*entries[::every], (plan.seconds, plan.lower, plan.upper)]
+    kept = [*entries[::every], (plan_seconds(plan), plan.lower, plan.upper)]
     return [rounded(entry, 10) for entry in kept]
