@@ -30,17 +30,6 @@ class Model(NamedTuple):
     start_prob: np.ndarray
 
 
-class Law(NamedTuple):
-    """A model's probabilities as samplers want them (small: tuples of arrays compile slowly)."""
-
-    H: int
-    indptr: np.ndarray  # (rows + 1,)
-    cumulative: np.ndarray  # (nnz,) probabilities summed within each row
-    conditional: np.ndarray  # (nnz,) probability of an outcome, given none before it in its row
-    start_cumulative: np.ndarray  # (Q,) likewise for the start cells
-    start_conditional: np.ndarray
-
-
 class Graph(NamedTuple):
     """The arrays of a `PolicyGraph`."""
 

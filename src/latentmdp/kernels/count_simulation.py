@@ -16,60 +16,47 @@ time of the next crossing, look again from there, and so on (`n, sqrt(n), ...` r
 last few episodes step by step.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.chain import END
 from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric, uniform
-from latentmdp.kernels.step_simulation import draw, walk
+from latentmdp.kernels.step_simulation import draw, walk_in
+from latentmdp.kernels.world import world_at
 
 FEW = 8  # arrivals at a cell that are faster to send on one by one
 BOLD = 3.0  # visits that a block may be expected to overshoot by: few, so that picking finds them
 
 
-class Block(NamedTuple):
-    """Buffers of a block and of its first half."""
-
-    arrivals: np.ndarray  # (C,) episodes at each cell
-    flow: np.ndarray  # (E,) episodes along each edge
-    half_arrivals: np.ndarray  # (C,)
-    half_flow: np.ndarray  # (E,)
-    gain: np.ndarray  # (rows,) visits by row
-    place: np.ndarray  # (L,) places of the picked episodes in the block, ascending
-    order: np.ndarray  # (L,) which one is there
-    cells: np.ndarray  # (L, H) paths of the picked episodes
-    outcomes: np.ndarray  # (L, H)
-
-
 @helper
-def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
+def draw_block(w, bitgen, scratch, episodes):
     """Draw the counts of `episodes` episodes. Cost: cells, and edges of cells with arrivals."""
-    cells, row, first, succ = chain.size[0], chain.row, chain.first, chain.succ
-    indptr, conditional, start = law.indptr, law.conditional, law.start_conditional
+    arrivals, flow, first, succ = w.arrivals, w.flow, w.first, w.succ
+    cells = w.size[0]
     for c in range(cells):
         arrivals[c] = 0
     left = episodes
-    for q in range(len(start)):
-        arrivals[q] = binomial(bitgen, left, start[q], scratch)
-        left -= arrivals[q]
+    for q in range(w.starts):
+        x = binomial(bitgen, left, w.start_conditional[q], scratch)
+        arrivals[q] = x
+        left -= x
     for c in range(cells):
         left = arrivals[c]
-        offset = indptr[row[c]] - first[c]
+        begin, end = first[c], first[c + 1]
+        offset = w.indptr[w.row[c]] - begin
         if left <= FEW:  # one by one is faster
-            for k in range(first[c], first[c + 1]):
+            for k in range(begin, end):
                 flow[k] = 0
             for _ in range(left):
-                k = draw(bitgen, law.cumulative, first[c] + offset, first[c + 1] + offset) - offset
+                k = draw(bitgen, w.cumulative, begin + offset, end + offset) - offset
                 flow[k] += 1
                 if succ[k] != END:
                     arrivals[succ[k]] += 1
             continue
-        for k in range(first[c], first[c + 1]):
+        for k in range(begin, end):
             x = left
-            if x > 0 and k + 1 < first[c + 1]:  # the last outcome gets the remainder
-                x = binomial(bitgen, left, conditional[k + offset], scratch)
+            if x > 0 and k + 1 < end:  # the last outcome gets the remainder
+                x = binomial(bitgen, left, w.conditional[k + offset], scratch)
             flow[k] = x
             left -= x
             if x > 0 and succ[k] != END:
@@ -77,15 +64,15 @@ def draw_block(bitgen, scratch, episodes, law, chain, arrivals, flow):
 
 
 @helper
-def cut_block(bitgen, episodes, share, starts, chain, block):
+def cut_block(w, bitgen, episodes, share):
     """Draw the first `share` of the block's `episodes` into its half; the rest remains."""
-    cells, first = chain.size[0], chain.first
-    arrivals, flow = block.arrivals, block.flow
-    half_arrivals, half_flow = block.half_arrivals, block.half_flow
+    cells, first = w.size[0], w.first
+    arrivals, flow = w.arrivals, w.flow
+    half_arrivals, half_flow = w.half_arrivals, w.half_flow
     for c in range(cells):
         half_arrivals[c] = 0
     pool, sample = episodes, share
-    for q in range(starts):
+    for q in range(w.starts):
         x = hypergeometric(bitgen, arrivals[q], pool - arrivals[q], sample)
         half_arrivals[q] = x
         pool -= arrivals[q]
@@ -101,35 +88,41 @@ def cut_block(bitgen, episodes, share, starts, chain, block):
             pool -= flow[k]
             half_flow[k] = x
             flow[k] -= x
-            if x > 0 and chain.succ[k] != END:
-                half_arrivals[chain.succ[k]] += x
+            if x > 0 and w.succ[k] != END:
+                half_arrivals[w.succ[k]] += x
 
 
 @helper
-def crosses(chain, arrivals, gain, n):
+def crosses(w, arrivals):
     """Whether these arrivals take some row's count to or past a power of two."""
-    for i in range(chain.size[2]):
-        gain[chain.active[i]] = 0
-    for c in range(chain.size[0]):
-        gain[chain.row[c]] += arrivals[c]
-    for i in range(chain.size[2]):
-        r = chain.active[i]
-        if (n[r] ^ (n[r] + gain[r])) > n[r]:  # a longer binary number
-            return True
-    return False
+    for i in range(w.size[2]):
+        w.gain[w.active[i]] = 0
+    for c in range(w.size[0]):
+        w.gain[w.row[c]] += arrivals[c]
+    crossing = False
+    for i in range(w.size[2]):
+        crossing |= row_crosses(w, w.active[i])
+    return crossing
 
 
 @helper
-def commit(law, chain, arrivals, flow, n, n_next, visits):
+def row_crosses(w, r):
+    """Whether this row's gain takes its count to or past a power of two: a longer number."""
+    n = w.n[r]
+    return (n ^ (n + w.gain[r])) > n
+
+
+@helper
+def commit(w, arrivals, flow):
     """Add a block to the counts."""
-    for c in range(chain.size[0]):
+    for c in range(w.size[0]):
         if arrivals[c] > 0:
-            r = chain.row[c]
-            n[r] += arrivals[c]
-            visits[c] += arrivals[c]
-            offset = law.indptr[r] - chain.first[c]
-            for k in range(chain.first[c], chain.first[c + 1]):
-                n_next[k + offset] += flow[k]
+            r = w.row[c]
+            w.n[r] += arrivals[c]
+            w.visits[c] += arrivals[c]
+            offset = w.indptr[r] - w.first[c]
+            for k in range(w.first[c], w.first[c + 1]):
+                w.n_next[k + offset] += flow[k]
 
 
 @helper
@@ -145,7 +138,7 @@ def next_power(n):
 
 
 @helper
-def jump(limit, H, chain, n, margin):
+def jump(w, limit, margin):
     """`(episodes, safe)`: how far to jump, and whether a crossing on the way is impossible.
 
     Row `r` gains about `x * rate` visits in `x` episodes, with a standard deviation guessed as
@@ -154,17 +147,17 @@ def jump(limit, H, chain, n, margin):
     """
     best = float(limit)
     least = limit  # room per step, in episodes
-    for i in range(chain.size[2]):
-        r = chain.active[i]
-        room = next_power(n[r]) - n[r] - 1  # visits that do not trigger
-        rate = chain.rate[r]
+    for i in range(w.size[2]):
+        r = w.active[i]
+        room = next_power(w.n[r]) - w.n[r] - 1  # visits that do not trigger
+        rate = w.rate[r]
         if rate <= 0.0:
             continue
-        spread = rate * max(1.0, 2.0 * rate / chain.peak[r] - 1.0 - rate)
+        spread = rate * max(1.0, 2.0 * rate / w.peak[r] - 1.0 - rate)
         b = margin * np.sqrt(spread)
         x = (np.sqrt(b * b + 4.0 * rate * (room + BOLD)) - b) / (2.0 * rate)
         best = min(best, x * x)
-        least = min(least, room // H)
+        least = min(least, room // w.H)
     episodes = max(1, least, int(best))
     if episodes <= least:
         return episodes, True
@@ -172,63 +165,62 @@ def jump(limit, H, chain, n, margin):
 
 
 @kernel
-def find_crossing(bitgen, episodes, law, chain, block, n, n_next, visits, path_cell, path_outcome):
+def find_crossing(here, bitgen, episodes):
     """The first crossing in a drawn block: count what lies before it, discard the rest.
 
     Returns its number in the block, from 1. That episode itself is in the path, visited but not
     yet counted.
     """
+    w = world_at(here)
     before = 0
-    starts = len(law.start_conditional)
-    limit = len(block.place)
-    while episodes > limit and crossing_visits(chain, block.gain, n) > limit:
+    while episodes > w.picked and crossing_visits(w) > w.picked:
         share = episodes // 2
-        cut_block(bitgen, episodes, share, starts, chain, block)
-        if crosses(chain, block.half_arrivals, block.gain, n):
-            for c in range(chain.size[0]):
-                block.arrivals[c] = block.half_arrivals[c]
-            for k in range(chain.size[1]):
-                block.flow[k] = block.half_flow[k]
+        cut_block(w, bitgen, episodes, share)
+        if crosses(w, w.half_arrivals):
+            for c in range(w.size[0]):
+                w.arrivals[c] = w.half_arrivals[c]
+            for k in range(w.size[1]):
+                w.flow[k] = w.half_flow[k]
             episodes = share
         else:
-            commit(law, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
+            commit(w, w.half_arrivals, w.half_flow)
             before += share
             episodes -= share
-            crosses(chain, block.arrivals, block.gain, n)
-    picked = pick_all(bitgen, episodes, law, chain, block, n)
-    i = count_until_trigger(picked, chain, block, n, n_next, visits)
-    for t in range(len(path_cell)):
-        path_cell[t] = block.cells[block.order[i], t]
-        path_outcome[t] = block.outcomes[block.order[i], t]
-    place = block.place[i]
-    cut_block(bitgen, episodes - picked, place - i, starts, chain, block)
-    commit(law, chain, block.half_arrivals, block.half_flow, n, n_next, visits)
+            crosses(w, w.arrivals)
+    picked = pick_all(w, bitgen, episodes)
+    i = count_until_trigger(w, picked)
+    at = w.order[i] * w.H
+    for t in range(w.H):
+        w.path_cell[t] = w.cells[at + t]
+        w.path_outcome[t] = w.outcomes[at + t]
+    place = w.place[i]
+    cut_block(w, bitgen, episodes - picked, place - i)
+    commit(w, w.half_arrivals, w.half_flow)
     return before + place + 1
 
 
 @helper
-def crossing_visits(chain, gain, n):
+def crossing_visits(w):
     """Visits in the block to the rows that cross."""
     total = 0
-    for i in range(chain.size[2]):
-        r = chain.active[i]
-        if (n[r] ^ (n[r] + gain[r])) > n[r]:
-            total += gain[r]
+    for i in range(w.size[2]):
+        r = w.active[i]
+        if row_crosses(w, r):
+            total += w.gain[r]
     return total
 
 
 @helper
-def pick_all(bitgen, episodes, law, chain, block, n):
+def pick_all(w, bitgen, episodes):
     """Pick all episodes that visit a row which crosses, with their places; returns how many."""
     picked = np.int64(0)
-    for t in range(law.H):
-        for c in range(chain.layer[t], chain.layer[t + 1]):
-            r = chain.row[c]
-            if (n[r] ^ (n[r] + block.gain[r])) > n[r]:
-                while block.arrivals[c] > 0:
-                    pick(bitgen, c, t, law, chain, block, picked)
+    for t in range(w.H):
+        for c in range(w.layer[t], w.layer[t + 1]):
+            if row_crosses(w, w.row[c]):
+                while w.arrivals[c] > 0:
+                    pick(w, bitgen, c, t, picked)
                     picked += 1
-    place, order = block.place, block.order
+    place, order = w.place, w.order
     for i in range(picked):  # distinct places, each set equally likely; kept in ascending order
         drawn = -1
         while drawn < 0:
@@ -246,29 +238,28 @@ def pick_all(bitgen, episodes, law, chain, block, n):
 
 
 @helper
-def pick(bitgen, cell, step, law, chain, block, i):
+def pick(w, bitgen, cell, step, i):
     """Take a random one of the block's episodes that visit `cell` out of it; store it as `i`."""
-    H, first, succ = law.H, chain.first, chain.succ
-    arrivals, flow = block.arrivals, block.flow
-    cells, outcomes = block.cells, block.outcomes
+    first, succ, arrivals, flow = w.first, w.succ, w.arrivals, w.flow
+    path = i * w.H
     c = cell
     for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
         left = uniform(bitgen) * arrivals[c]
         last = -1
-        for b in range(chain.layer[t], chain.layer[t + 1]):
+        for b in range(w.layer[t], w.layer[t + 1]):
             for k in range(first[b], first[b + 1]):
                 if succ[k] == c and flow[k] > 0:
                     if left >= 0.0:
-                        cells[i, t] = b
-                        outcomes[i, t] = law.indptr[chain.row[b]] + k - first[b]
+                        w.cells[path + t] = b
+                        w.outcomes[path + t] = w.indptr[w.row[b]] + k - first[b]
                         last = k
                     left -= flow[k]
         flow[last] -= 1
         arrivals[c] -= 1
-        c = cells[i, t]
+        c = w.cells[path + t]
     arrivals[c] -= 1
     c = cell
-    for t in range(step, H):  # on to the end, by the flows out of the cell
+    for t in range(step, w.H):  # on to the end, by the flows out of the cell
         total = 0
         for k in range(first[c], first[c + 1]):
             total += flow[k]
@@ -280,68 +271,63 @@ def pick(bitgen, cell, step, law, chain, block, i):
                     last = k
                 left -= flow[k]
         flow[last] -= 1
-        cells[i, t] = c
-        outcomes[i, t] = law.indptr[chain.row[c]] + last - first[c]
+        w.cells[path + t] = c
+        w.outcomes[path + t] = w.indptr[w.row[c]] + last - first[c]
         c = succ[last]
         if c != END:
             arrivals[c] -= 1
 
 
 @helper
-def count_until_trigger(picked, chain, block, n, n_next, visits):
+def count_until_trigger(w, picked):
     """Count picked episodes in order until one triggers, which is not counted; its number."""
-    row, cells, outcomes = chain.row, block.cells, block.outcomes
     for i in range(picked):
-        e, triggered = block.order[i], False
-        for t in range(cells.shape[1]):
-            r = row[cells[e, t]]
-            n[r] += 1
-            n_next[outcomes[e, t]] += 1
-            visits[cells[e, t]] += 1
-            triggered |= n[r] & (n[r] - 1) == 0
+        path, triggered = w.order[i] * w.H, False
+        for t in range(path, path + w.H):
+            r = w.row[w.cells[t]]
+            n = w.n[r] + 1
+            w.n[r] = n
+            w.n_next[w.outcomes[t]] += 1
+            w.visits[w.cells[t]] += 1
+            triggered |= n & (n - 1) == 0
         if triggered:
-            for t in range(cells.shape[1]):
-                n[row[cells[e, t]]] -= 1
-                n_next[outcomes[e, t]] -= 1
+            for t in range(path, path + w.H):
+                w.n[w.row[w.cells[t]]] -= 1
+                w.n_next[w.outcomes[t]] -= 1
             return i
     return picked
 
 
 @kernel
-def simulate_block(bitgen, scratch, episodes, law, chain, block, n, n_next, visits):
+def simulate_block(here, bitgen, scratch, episodes):
     """Count `episodes` episodes at once, whatever their counts pass."""
-    draw_block(bitgen, scratch, episodes, law, chain, block.arrivals, block.flow)
-    commit(law, chain, block.arrivals, block.flow, n, n_next, visits)
+    w = world_at(here)
+    draw_block(w, bitgen, scratch, episodes)
+    commit(w, w.arrivals, w.flow)
 
 
 @kernel
-def simulate_phase(
-    bitgen, scratch, episodes, margin, patience,
-    law, chain, block, n, n_next, visits, path_cell, path_outcome,
-):  # fmt: skip
+def simulate_phase(here, bitgen, scratch, episodes, margin, patience):
     """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered, block)`.
 
     As `walk`, and the same law; but where `block > 0`, the trigger lies in a block of so many more
     episodes, drawn and not counted, and `find_crossing` must come next (apart, or both would
     compile twice). `patience`: walk as many steps as a block has edges, times this.
     """
-    H = law.H
+    w = world_at(here)
     done = 0
-    few = int(patience * chain.size[1] / H)
+    few = int(patience * w.size[1] / w.H)
     while done < episodes:
-        size, safe = jump(episodes - done, H, chain, n, margin)
+        size, safe = jump(w, episodes - done, margin)
         if size <= few:
-            k, triggered = walk(
-                bitgen, min(few, episodes - done), law, chain, n, n_next, visits,
-                path_cell, path_outcome,
-            )  # fmt: skip
+            k, triggered = walk_in(w, bitgen, min(few, episodes - done))
             done += k
             if triggered:
                 return done, True, 0
             continue
-        draw_block(bitgen, scratch, size, law, chain, block.arrivals, block.flow)
-        if not safe and crosses(chain, block.arrivals, block.gain, n):
+        draw_block(w, bitgen, scratch, size)
+        if not safe and crosses(w, w.arrivals):
             return done, True, size
-        commit(law, chain, block.arrivals, block.flow, n, n_next, visits)
+        commit(w, w.arrivals, w.flow)
         done += size
     return done, False, 0

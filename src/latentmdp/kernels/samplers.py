@@ -1,7 +1,7 @@
 """NumPy's own C samplers, callable from kernels: same bits as `numpy.random.Generator`.
 
 A kernel gets the random stream as two plain arguments: `bitgen`, the address of the generator's C
-state (`address(generator)`; keep the generator alive), and `scratch`, an array of `SCRATCH`
+state (`address(generator)`; keep the generator alive), and `scratch`, the address of `SCRATCH`
 doubles in which the binomial sampler keeps its set-up. Passing a `Generator` instead would cost
 about 20 microseconds per call.
 
@@ -83,7 +83,7 @@ def binomial(bitgen, n, p, scratch):
         return 0
     if p >= 1.0:
         return n
-    return _random_binomial(bitgen, p, n, scratch.ctypes.data)
+    return _random_binomial(bitgen, p, n, scratch)
 
 
 @kernel

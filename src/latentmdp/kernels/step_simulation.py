@@ -6,6 +6,7 @@ becomes a power of two.
 
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.samplers import uniform
+from latentmdp.kernels.world import world_at
 
 
 @helper
@@ -26,36 +27,41 @@ def draw(bitgen, cumulative, begin, end):
     return i
 
 
-@kernel
-def walk(bitgen, episodes, law, chain, n, n_next, visits, path_cell, path_outcome):
+@helper
+def walk_in(w, bitgen, episodes):
     """Simulate at most `episodes`; stop after the first that triggers.
 
     Returns `(episodes simulated, triggered)`. An episode that triggers is not yet counted in
     `n, n_next`: `replay` walks its path `(H,)` in time order. `visits (C,)` counts every episode's
     visits by cell. Cost: steps.
     """
-    row, first, succ = chain.row, chain.first, chain.succ
-    indptr, cumulative, start = law.indptr, law.cumulative, law.start_cumulative
     for k in range(episodes):
         triggered = False
-        c = draw(bitgen, start, 0, len(start))
-        for t in range(law.H):
-            r = row[c]
-            begin = indptr[r]
-            e = draw(bitgen, cumulative, begin, indptr[r + 1])
-            n[r] += 1
-            n_next[e] += 1
-            visits[c] += 1
-            triggered |= n[r] & (n[r] - 1) == 0  # a power of two
-            path_cell[t] = c
-            path_outcome[t] = e
-            c = succ[first[c] + e - begin]
+        c = draw(bitgen, w.start_cumulative, 0, w.starts)
+        for t in range(w.H):
+            r = w.row[c]
+            begin = w.indptr[r]
+            e = draw(bitgen, w.cumulative, begin, w.indptr[r + 1])
+            n = w.n[r] + 1
+            w.n[r] = n
+            w.n_next[e] += 1
+            w.visits[c] += 1
+            triggered |= n & (n - 1) == 0  # a power of two
+            w.path_cell[t] = c
+            w.path_outcome[t] = e
+            c = w.succ[w.first[c] + e - begin]
         if triggered:
-            for t in range(law.H):  # undo: snapshots are taken in the middle of the episode
-                n[row[path_cell[t]]] -= 1
-                n_next[path_outcome[t]] -= 1
+            for t in range(w.H):  # undo: snapshots are taken in the middle of the episode
+                w.n[w.row[w.path_cell[t]]] -= 1
+                w.n_next[w.path_outcome[t]] -= 1
             return k + 1, True
     return episodes, False
+
+
+@kernel
+def walk(here, bitgen, episodes):
+    """`walk_in` the world at this address."""
+    return walk_in(world_at(here), bitgen, episodes)
 
 
 @kernel
@@ -84,15 +90,14 @@ def replay(rows, outcomes, indptr, n, n_next, N, N_next, changed):
 
 
 @kernel
-def sample_episodes(bitgen, episodes, law, chain, rows, outcomes):
+def sample_episodes(here, bitgen, episodes, rows, outcomes):
     """Draw trajectories: `rows, outcomes (K, H)` as indices of the model."""
-    row, first, succ = chain.row, chain.first, chain.succ
-    start = law.start_cumulative
+    w = world_at(here)
     for k in range(episodes):
-        c = draw(bitgen, start, 0, len(start))
-        for t in range(law.H):
-            r = row[c]
-            e = draw(bitgen, law.cumulative, law.indptr[r], law.indptr[r + 1])
+        c = draw(bitgen, w.start_cumulative, 0, w.starts)
+        for t in range(w.H):
+            r = w.row[c]
+            e = draw(bitgen, w.cumulative, w.indptr[r], w.indptr[r + 1])
             rows[k, t] = r
             outcomes[k, t] = e
-            c = succ[first[c] + e - law.indptr[r]]
+            c = w.succ[w.first[c] + e - w.indptr[r]]

@@ -48,6 +48,7 @@ class Simulator:
         self._chains, self._blocks, self._steps = chain, count_simulation, step_simulation
         self.kind, self.margin, self.patience, self.picked = kind, margin, patience, picked
         self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
+        self._room = self._scratch.ctypes.data
         self._model, self._law = prepare(model)
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._path = np.zeros((2, model.H), dtype=np.int64)
@@ -55,21 +56,37 @@ class Simulator:
         self._allocate(1024, 4096)
 
     def _allocate(self, cells: int, edges: int) -> None:
+        """Buffers for chains of this size; what they held is lost."""
         rows, H = len(self._model.indptr) - 1, self._model.sizes[3]
 
-        def ints(size: int) -> Array:
-            return np.zeros(size, dtype=np.int64)
+        def ints(*shape: int) -> Array:
+            return np.zeros(shape, dtype=np.int64)
 
         self._chain = self._chains.Chain(
             ints(cells), ints(cells + 1), ints(edges), np.zeros(rows), np.zeros(rows), ints(rows),
             ints(H + 1), ints(3),
         )  # fmt: skip
-        self._node, self._reach = ints(cells), np.zeros(cells)
-        self._block = self._blocks.Block(
+        self._node, self._reach, self._visits = ints(cells), np.zeros(cells), ints(cells)
+        self._block = (
             ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
-            ints(self.picked), ints(self.picked), *np.zeros((2, self.picked, H), dtype=np.int64),
+            ints(self.picked), ints(self.picked), ints(self.picked, H), ints(self.picked, H),
         )  # fmt: skip
-        self._visits = ints(cells)
+        self._n_next: Array | None = None  # of the counts in the world
+
+    def _world(self, counts: Counts) -> int:
+        """Address of the world with these counts (laid out `for_model`)."""
+        if counts.n_next is not self._n_next:
+            from latentmdp.kernels.world import World, header
+
+            chain, start = self._chain, len(self._model.start_prob)
+            self._n_next = counts.n_next
+            parts: list[Any] = [self._model.sizes[3], start, self.picked, *self._law]
+            parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
+            parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
+            parts += [self._visits, *self._path, counts.n, counts.n_next]
+            self._header = header(World(*parts))
+            self._here = self._header.ctypes.data
+        return self._here
 
     def play(self, policy: PolicyGraph) -> float:
         """Play this policy from now on; returns its exact value in the model."""
@@ -101,16 +118,14 @@ class Simulator:
         Returns `(episodes simulated, triggered)`. The counts (laid out `for_model`) have all of
         them except a triggering one, which `replay` adds.
         """
-        arguments: tuple[Any, ...] = (self._law, self._chain)
-        results = (counts.n, counts.n_next, self._visits, self._path[0], self._path[1])
+        here = self._world(counts)
         if self.kind == "episodes":
-            return self._steps.walk(self._bitgen, episodes, *arguments, *results)
-        arguments = (*arguments, self._block, *results)
+            return self._steps.walk(here, self._bitgen, episodes)
         done, triggered, block = self._blocks.simulate_phase(
-            self._bitgen, self._scratch, episodes, self.margin, self.patience, *arguments
+            here, self._bitgen, self._room, episodes, self.margin, self.patience
         )
         if block:
-            done += self._blocks.find_crossing(self._bitgen, block, *arguments)
+            done += self._blocks.find_crossing(here, self._bitgen, block)
         return done, triggered
 
     def replay(self, counts: Counts) -> Array:
@@ -136,9 +151,9 @@ class Simulator:
         return self._node[cells], self._chain.row[cells], outcomes.copy()
 
 
-def prepare(model: LatentMDP) -> tuple[Any, Any]:
-    """The model's arrays as the kernels want them (`kernels.chain.Model` and `Law`)."""
-    from latentmdp.kernels.chain import Law, Model
+def prepare(model: LatentMDP) -> tuple[Any, tuple[Array, ...]]:
+    """The model's arrays as kernels want them: `chain.Model`, and the law of a `World`."""
+    from latentmdp.kernels.chain import Model
 
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)
@@ -148,8 +163,7 @@ def prepare(model: LatentMDP) -> tuple[Any, Any]:
         np.array(model.row_reward), context.copy(), state.copy(), start,
     )  # fmt: skip
     whole = np.array([0, len(start)])
-    law = Law(model.H, model.indptr, *_within(model.indptr, model.prob), *_within(whole, start))
-    return rows, law
+    return rows, (*_within(model.indptr, model.prob), *_within(whole, start))
 
 
 def _within(indptr: Array, prob: Array) -> tuple[Array, Array]:
@@ -180,9 +194,8 @@ def simulate_episodes(
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = np.zeros((2, episodes, model.H), dtype=np.int64)
-    simulator._steps.sample_episodes(
-        simulator._bitgen, episodes, simulator._law, simulator._chain, rows, outcomes
-    )
+    here = simulator._world(Counts.for_model(model))
+    simulator._steps.sample_episodes(here, simulator._bitgen, episodes, rows, outcomes)
     contexts, first = rows[:, 0] // (model.S * model.A), rows[:, :1] // model.A % model.S
     states = np.concatenate([first, model.next[outcomes]], axis=1)
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
@@ -196,9 +209,7 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)
-    simulator._blocks.simulate_block(
-        simulator._bitgen, simulator._scratch, episodes, simulator._law, simulator._chain,
-        simulator._block, counts.n, counts.n_next, simulator._visits,
-    )  # fmt: skip
+    here = simulator._world(counts)
+    simulator._blocks.simulate_block(here, simulator._bitgen, simulator._room, episodes)
     counts.snapshot_all()
     return counts
