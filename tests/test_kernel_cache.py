@@ -135,3 +135,13 @@ def test_a_helper_called_from_python_says_so():
     assert four_times(3) == 12
     with pytest.raises(TypeError, match="twice is a @helper"):
         twice(1)
+
+
+def test_kernels_load_where_text_is_ascii_by_default():
+    code = (
+        "import importlib, pkgutil, latentmdp.kernels as k\n"
+        "for m in pkgutil.iter_modules(k.__path__): importlib.import_module(f'{k.__name__}.{m.name}')"
+    )
+    env = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr) == (0, "")

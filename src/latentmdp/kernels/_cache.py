@@ -68,7 +68,8 @@ _AT_START = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.p
 @cache
 def _imports(file: Path) -> frozenset[Path]:
     """The kernel files that a kernel file names in its imports."""
-    names = re.findall(r"^\s*(?:from|import) latentmdp\.kernels\.(\w+)", file.read_text(), re.M)
+    text = file.read_text(encoding="utf-8")
+    names = re.findall(r"^\s*(?:from|import) latentmdp\.kernels\.(\w+)", text, re.M)
     return frozenset(file.with_name(f"{name}.py") for name in names)
 
 
