@@ -98,10 +98,10 @@ def test_ctrl_c_that_a_callback_swallows_is_sent_again():
     assert done.stderr == "latentmdp: interrupted\n"
 
 
-def in_terminal(*arguments):
+def in_terminal(*arguments, columns=100):
     """The exit code and all output of a command that runs on a terminal."""
     main, side = pty.openpty()
-    env = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    env = os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"}
     process = subprocess.Popen([*COMMAND, *arguments], stdout=side, stderr=side, env=env)
     os.close(side)
     chunks, stop = [], time.monotonic() + 60
@@ -127,6 +127,14 @@ def test_a_rich_table_on_a_terminal_and_plain_text_in_a_pipe():
     plain = subprocess.run([*COMMAND, "show", MAZE], capture_output=True, text=True).stdout
     assert "─" not in plain
     assert "\x1b" not in plain
+
+
+def test_no_number_is_cut_on_a_narrow_terminal():
+    code, output = in_terminal("show", MAZE, columns=30)
+    assert code == 0
+    assert "…" not in output
+    assert "largest total  1" in output
+    assert max(map(len, output.splitlines())) <= 30
 
 
 def test_errors_on_a_terminal_have_no_panel():

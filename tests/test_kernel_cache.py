@@ -140,7 +140,8 @@ def test_a_helper_called_from_python_says_so():
 def test_kernels_load_where_text_is_ascii_by_default():
     code = (
         "import importlib, pkgutil, latentmdp.kernels as k\n"
-        "for m in pkgutil.iter_modules(k.__path__): importlib.import_module(f'{k.__name__}.{m.name}')"
+        "for module in pkgutil.iter_modules(k.__path__, k.__name__ + '.'):\n"
+        "    importlib.import_module(module.name)\n"
     )
     env = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)

@@ -350,4 +350,19 @@ def _print_rich_table(
         table.add_column(Text(header), justify="right" if to_right else "left", no_wrap=to_right)
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    console = Console()
+    columns = zip(headers, *cells, strict=True)
+    least = [  # a column of numbers stays whole, words may go below one another
+        max(len(part) for cell in column for part in ([cell] if whole else cell.split() or [""]))
+        for column, whole in zip(columns, right, strict=True)
+    ]
+    if sum(least) + 3 * len(least) + 1 <= console.width:
+        console.print(table)
+        return
+    widest = max(map(len, headers))  # too narrow for columns: one below the other, nothing is cut
+    if title:
+        print_text(title)
+    for row in cells:
+        for header, cell in zip(headers, row, strict=True):
+            print_text(f"{header.ljust(widest)}  {cell}")
+        print()
