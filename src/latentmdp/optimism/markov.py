@@ -95,6 +95,7 @@ class MarkovSearch:
         """Move a model into a new arena with room for memory; the bound is recomputed."""
         from latentmdp.kernels import optimistic_sweep
         from latentmdp.kernels.optimistic_arena import make_arena
+        from latentmdp.kernels.optimistic_refresh import refresh_rows
 
         known = self.known
         sizes = (known.M, known.S, known.A, known.H)
@@ -106,7 +107,7 @@ class MarkovSearch:
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
-        self._kernels = optimistic_sweep
+        self._kernels, self._refresh = optimistic_sweep, refresh_rows
         self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
@@ -119,9 +120,7 @@ class MarkovSearch:
             self.lay_out(counts, self.table)
             return
         if self.rule.code > 0:
-            from latentmdp.kernels.optimistic_refresh import refresh_rows
-
-            self.upper = refresh_rows(  # the bound too
+            self.upper = self._refresh(  # the bound too
                 self.arena.here, changed, self.rule.code, self.model.count_slot, counts.N,
                 counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
             )  # fmt: skip
@@ -153,6 +152,8 @@ class MarkovSearch:
         """
         x = self.arena
         value = self._polished(x.policy, effort)
+        if kicks is NO_KICKS:
+            return value
         kicked = x.I[x.kicked : x.kicked + x.N]
         for tilt, look in zip(kicks[0], kicks[1], strict=True):
             if value >= self.upper - 1e-12:

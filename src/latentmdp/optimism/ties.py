@@ -216,7 +216,7 @@ class Planner:
             self.late[i].clear()
 
     def _answer(self, policy: Ints, value: float) -> Any:
-        kept = policy is self.policy or np.array_equal(policy, self.policy)
+        kept = policy is self.policy or policy.tobytes() == self.policy.tobytes()
         if not kept:
             self.policy = policy.copy()
         H, S = self.known.H, self.known.S
