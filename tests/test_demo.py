@@ -5,7 +5,7 @@ import json
 import pytest
 
 from latentmdp.cli import run as command
-from test_report import Page
+from report_pages import Page
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from latentmdp.learning.learn import learn
 from latentmdp.report import write_report
 from latentmdp.report.scaling import scaling_data
 from latentmdp.report.study import load_study
-from test_report import HOSTILE, Page
+from report_pages import HOSTILE, Page
 
 
 def a_study(**changes):

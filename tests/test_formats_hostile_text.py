@@ -1,0 +1,180 @@
+"""Hostile and broken JSON, CSV and policies: one clear sentence each."""
+
+import json
+
+import numpy as np
+import pytest
+
+import latentmdp as lm
+from latentmdp.formats import files
+from test_formats_hostile import DENSE, MODEL, refused
+
+# ---------------------------------------------------------------------- JSON
+
+
+def json_document(**changes):
+    values = {key: value.tolist() for key, value in DENSE.items()} | changes
+    return json.dumps({key: value for key, value in values.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "must be JSON; at line 1"),
+        ("[1, 2]", "must hold one JSON object; it holds a list"),
+        ("3", "must hold one JSON object"),
+        ("null", "must hold one JSON object"),
+        ('{"H": 3, "H": 4}', "'H' appears twice"),
+        ('{"H": {"a": 1, "a": 2}}', "'a' appears twice"),
+        ('{"H": NaN}', "must be finite; found NaN"),
+        ('{"H": -Infinity}', "must be finite; found -Infinity"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"H": ' + "9" * 5000 + "}", "must be JSON"),
+        ('{"H": ' + "9" * 400 + "}", "H must be whole numbers; found mixed or too large values"),
+        (json_document(H="3"), "H must be whole numbers; found text"),
+        (json_document(H=None), "the key 'H' must be there"),
+        (json_document(H=[]), "H must be a single value"),
+        (json_document(H={"a": 1}), "H must be whole numbers"),
+        (json_document(P=[[1], [1, 2]]), "P must be numbers in a regular array"),
+        (json_document(P=[[[["0.5"]]]]), "P must be numbers; found text"),
+        (json_document(P=[[[[None]]]]), "P must be numbers"),
+        (json_document(w=[[[[[[]]]]]]), "w must have the shape"),
+        (json_document(discount=True), "discount must be numbers"),
+        (json_document(state_names=["\ud800"] * MODEL.S), "must be valid Unicode"),
+        (json_document(state_names=[1] * MODEL.S), "state_names must be names"),
+        (json_document().replace("1.0", "1e999", 1), "must be finite"),
+        ('{"table": [[0]]}', "the key"),
+    ],
+)
+def test_wrong_json(tmp_path, text, said):
+    (tmp_path / "m.json").write_text(text)
+    assert said in refused(tmp_path / "m.json")
+
+
+def test_json_that_is_no_text(tmp_path):
+    (tmp_path / "m.json").write_bytes(b'{"H": "\xff"}')
+    assert "must be UTF-8 text; byte 7 is not" in refused(tmp_path / "m.json")
+    (tmp_path / "m.json").write_bytes(b"\xef\xbb\xbf" + json_document().encode())
+    assert lm.load(tmp_path / "m.json").S == MODEL.S  # a byte order mark does no harm
+
+
+def test_text_too_long_for_the_machine(tmp_path, monkeypatch):
+    (tmp_path / "m.json").write_text(json_document())
+    monkeypatch.setattr(files, "memory_budget", lambda: 100)
+    assert "too much for this machine" in refused(tmp_path / "m.json")
+
+
+# ---------------------------------------------------------------------- CSV
+
+ROWS = "idstatefrom,idaction,idoutcome,idstateto,probability,reward\n0,0,0,1,1,0\n1,0,0,0,1,1\n"
+INITIAL = "idstate,probability\n0,1\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "initial", "parameters", "said"),
+    [
+        (ROWS, None, None, "initial.csv: must lie beside the model"),
+        (ROWS, "", None, "initial.csv: the file is empty"),
+        (ROWS, "idstate,probability\n", None, "initial.csv: the table has no rows"),
+        (ROWS, "idstate\n0\n", None, "probability is missing"),
+        (ROWS, "idstate,probability\n0,0.5\n", None, "must sum to 1"),
+        (ROWS, "idstate,probability\n-1,1\n", None, "idstate must be a whole number"),
+        (ROWS, "idstate,probability\n1e12,1\n", None, "idstate must be below"),
+        (ROWS, INITIAL, "x\n", "parameters.csv: the header must be parameter,value"),
+        (ROWS, INITIAL, "parameter,value\ndiscount,no\n", "discount must be one number"),
+        (ROWS, INITIAL, "parameter,value\ndiscount,nan\n", "discount must be one number"),
+        (ROWS, INITIAL, "parameter,value\ndiscount,2\n", "discount must be"),
+        (ROWS, INITIAL, "parameter,value\ndiscount,1\ndiscount,1\n", "appears twice"),
+        (ROWS, INITIAL, 'parameter,value\ndiscount,"1\n', "cannot be read"),
+        (ROWS, INITIAL, "parameter,value\nobserve_rewards,2\n", "must be 0 or 1"),
+        (ROWS.replace("idaction", "action"), INITIAL, None, "idaction is missing"),
+        (ROWS.replace("idaction", "reward"), INITIAL, None, "idaction is missing"),
+        ("reward," + ROWS, INITIAL, None, "reward appears twice"),
+        (ROWS.split("\n")[0], INITIAL, None, "the table has no rows"),
+        (ROWS + "1,0,0,0,one,1\n", INITIAL, None, "probability must be a number; in data row 3"),
+        (ROWS + "1,0,0,0,1\n", INITIAL, None, "data row 3 has only 5 columns"),
+        (ROWS + "1,0,0,0,nan,1\n", INITIAL, None, "probability must be finite; in data row 3"),
+        (ROWS + "1,0,0,0,1,inf\n", INITIAL, None, "reward must be finite"),
+        (ROWS + "1.5,0,0,0,1,0\n", INITIAL, None, "idstatefrom must be a whole number"),
+        (ROWS + "1,-1,0,0,1,0\n", INITIAL, None, "idaction must be a whole number"),
+        (
+            ROWS + "1,0,1e15,0,1,0\n",
+            INITIAL,
+            None,
+            "idoutcome=1, idstatefrom=0, idaction=0 has none",
+        ),
+        (ROWS + "1,0,0,1000000000000,1,0\n", INITIAL, None, "idstatefrom=2, idaction=0 has none"),
+        (ROWS + "1,0,0,0,1,1\n", INITIAL, None, "must sum to 1; it sums to 2"),
+        (ROWS + "1,0,0,0,0,1\n0,0,0,0,-1,0\n", INITIAL, None, "at least 0"),
+        (ROWS + '"1,0,0,0,1,1\n', INITIAL, None, "m.csv: "),
+        ("\0" * 100, INITIAL, None, "m.csv: "),
+        ("x" * 20_000, INITIAL, None, "header line must be at most"),
+    ],
+)
+def test_wrong_csv(tmp_path, rows, initial, parameters, said):
+    (tmp_path / "m.csv").write_text(rows)
+    if initial is not None:
+        (tmp_path / "initial.csv").write_text(initial)
+    if parameters is not None:
+        (tmp_path / "parameters.csv").write_text(parameters)
+    assert said in refused(tmp_path / "m.csv", horizon=3)
+
+
+def test_csv_needs_a_horizon(tmp_path):
+    (tmp_path / "m.csv").write_text(ROWS)
+    (tmp_path / "initial.csv").write_text(INITIAL)
+    assert "the horizon must be given" in refused(tmp_path / "m.csv")
+    assert "horizon must be a whole number" in refused(tmp_path / "m.csv", horizon=0)
+    assert lm.load(tmp_path / "m.csv", horizon=5).H == 5
+
+
+def test_csv_that_is_no_text(tmp_path):
+    (tmp_path / "initial.csv").write_text(INITIAL)
+    for raw in (b"\xff\xfe\xfd", ROWS.encode() + b"\xff,0,0,0,1,1\n"):
+        (tmp_path / "m.csv").write_bytes(raw)
+        refused(tmp_path / "m.csv", horizon=3)
+
+
+# ---------------------------------------------------------------------- policies
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"table": [[0, -1]]}', "at least 0"),
+        ('{"table": [0, 1]}', "shape (H, S)"),
+        ('{"table": []}', "shape (H, S)"),
+        ('{"table": [[0.5]]}', "whole number"),
+        ('{"table": [[4294967296]]}', "below 2^31"),
+        ('{"step": [0]}', "the key 'state' must be there"),
+        ('{"P": [], "R": []}', "holds a model; a policy was asked for"),
+        ('{"format": "latentmdp model", "table": [[0]]}', "a policy was asked for"),
+    ],
+)
+def test_wrong_policies(tmp_path, text, said):
+    (tmp_path / "p.json").write_text(text)
+    assert said in refused(tmp_path / "p.json", lm.load_policy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step,state\n0,0\n",
+        "step,state,action\n0,0,0\n0,0,1\n",
+        "step,state,action\n0,0,0\n1,1,1\n",
+        "step,state,action\n1000000000,1000000000,0\n",
+        "step,state,action\n0,0,x\n",
+    ],
+)
+def test_wrong_policy_tables(tmp_path, text):
+    (tmp_path / "p.csv").write_text(text)
+    refused(tmp_path / "p.csv", lm.load_policy)
+
+
+def test_a_policy_is_no_model_and_a_model_no_policy(tmp_path):
+    policy = lm.PolicyGraph.from_table(np.zeros((MODEL.H, MODEL.S), dtype=int))
+    for ending in (".npz", ".json"):
+        lm.save_policy(policy, tmp_path / f"p{ending}")
+        assert "a model was asked for" in refused(tmp_path / f"p{ending}")
+        lm.save(MODEL, tmp_path / f"m{ending}")
+        assert "a policy was asked for" in refused(tmp_path / f"m{ending}", lm.load_policy)
