@@ -9,7 +9,6 @@ import pytest
 import latentmdp as lm
 from cli_answers import MAZE, last_json, only_line
 from latentmdp import cli
-from latentmdp.commands import _common
 
 
 @pytest.fixture
@@ -249,7 +248,6 @@ def test_other_errors_of_the_system_are_one_line(run, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(_common, "print_json", full)
     monkeypatch.setattr("latentmdp.commands.show.print_json", full)
     assert "somewhere: No space left" in only_line(*run("show", MAZE, "--json"))
 

@@ -119,7 +119,7 @@ def _call(arguments: Sequence[str] | None) -> int:
 
 def _refuse(text: str) -> int:
     """One line on standard error, whatever the text holds."""
-    from latentmdp.commands._common import printable
+    from latentmdp.commands._output import printable
 
     print(f"latentmdp: {printable(' '.join(text.split()))}", file=sys.stderr)
     return 2

@@ -6,14 +6,8 @@ from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import (
-    AsJson,
-    on_terminal,
-    print_json,
-    print_text,
-    some_path,
-    working,
-)
+from latentmdp.commands._common import AsJson, some_path
+from latentmdp.commands._output import on_terminal, print_json, print_text, working
 
 
 def audit_command(

@@ -11,10 +11,9 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     complete_model,
-    print_json,
-    print_text,
     read_model,
 )
+from latentmdp.commands._output import print_json, print_text
 
 
 def convert_command(

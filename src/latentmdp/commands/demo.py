@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import (
-    AsJson,
-    print_json,
-    print_table,
-    print_text,
-    some_path,
-    whole_number,
-    working,
-)
+from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._compile import compiling_ahead
+from latentmdp.commands._output import print_json, print_table, print_text, working
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run

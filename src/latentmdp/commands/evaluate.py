@@ -11,11 +11,9 @@ from latentmdp.commands._common import (
     Horizon,
     ModelArgument,
     PolicyArgument,
-    print_json,
-    print_table,
-    print_text,
     read_model,
 )
+from latentmdp.commands._output import print_json, print_table, print_text
 
 MOST_LINES = 40
 

@@ -12,15 +12,12 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
-    print_json,
-    print_table,
-    print_text,
     read_model,
     some_path,
     whole_number,
-    working,
 )
 from latentmdp.commands._compile import compiling_ahead
+from latentmdp.commands._output import print_json, print_table, print_text, working
 from latentmdp.commands._runs import (
     Task,
     catching_interrupts,

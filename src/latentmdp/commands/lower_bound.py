@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, print_json, print_text, whole_number, working
+from latentmdp.commands._common import AsJson, whole_number
+from latentmdp.commands._output import print_json, print_text, working
 from latentmdp.errors import ModelError
 
 WHOLE: dict[str, Any] = {"metavar": "N", "parser": whole_number}

@@ -16,12 +16,10 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
-    print_json,
-    print_table,
-    print_text,
     read_model,
     whole_number,
 )
+from latentmdp.commands._output import print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:

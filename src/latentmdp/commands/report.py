@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import (
-    AsJson,
-    Say,
-    print_json,
-    print_text,
-    some_path,
-    whole_number,
-    working,
-)
+from latentmdp.commands._common import AsJson, some_path, whole_number
+from latentmdp.commands._output import Say, print_json, print_text, working
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from latentmdp.report.encode import unit, whole
 from latentmdp.report.optimistic import optimistic_actions
 
 if TYPE_CHECKING:
+    from latentmdp.learning.counts import Counts
     from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
 
@@ -170,40 +171,36 @@ def _some(phases: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 def phase_data(run: "Run", phase: "Phase", number: int) -> dict[str, Any]:
     """One phase: where it lies, its policy, what was known, what the learner hoped for."""
-    policy = slim(run.model, phase.policy)
-    data: dict[str, Any] = {
+    place = {
         "number": number,
         "episode": phase.episode,
         "length": phase.length,
         "value": phase.value,
         "optimistic": phase.optimistic_value,
-        "policy": policy_data(policy),
-        "visits": visit_powers(phase.counts.N),
     }
-    hoped = optimistic_actions(run, phase.counts, policy)
-    if hoped is not None:
-        data["hoped"] = unit(hoped)
-    return data
+    return place | _known(run, phase.policy, phase.counts)
 
 
 def _in_force(run: "Run", number: int) -> dict[str, Any]:
     """The policy in force at the end: no need to play the run again."""
     learner = run.session().learner
     table = run.state["table"]
-    policy = slim(run.model, learner.policy)
-    data: dict[str, Any] = {
+    place = {
         "number": number,
         "episode": int(table["episode"][-1]),
         "length": int(table["length"][-1]),
         "value": run.final_value,
         "optimistic": learner.optimistic_value,
-        "policy": policy_data(policy),
-        "visits": visit_powers(learner.counts.N),
     }
-    hoped = optimistic_actions(run, learner.counts, policy)
-    if hoped is not None:
-        data["hoped"] = unit(hoped)
-    return data
+    return place | _known(run, learner.policy, learner.counts)
+
+
+def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
+    """A policy, and what was known and hoped for when it was chosen."""
+    policy = slim(run.model, policy)
+    data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
+    hoped = optimistic_actions(run, counts, policy)
+    return data if hoped is None else data | {"hoped": unit(hoped)}
 
 
 def plan_phase(model: LatentMDP, policy: PolicyGraph, value: float) -> dict[str, Any]:
