@@ -1,6 +1,7 @@
 """Optimistic planning: against the exact solver, speed of a warm re-plan, tie rules.
 
 Run: python benchmarks/optimism.py exact [models]   # fast solver against the exact one
+     python benchmarks/optimism.py bound            # the certified bound on the domains
      python benchmarks/optimism.py speed            # seconds of a warm re-plan, one row changed
      python benchmarks/optimism.py ties [episodes]  # average value of a learner by tie rule
 """
@@ -13,6 +14,7 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.learning.counts import Counts
+from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import Effort
 from latentmdp.optimism.model import Known, OptimisticModel
@@ -30,7 +32,7 @@ def exact(models: int) -> None:
     """How often the fast solver finds the exact optimum; certificates are asserted."""
     rng = np.random.default_rng(0)
     short: dict[tuple[str, str], list[float]] = {}
-    open_: list[bool] = []
+    above: dict[tuple[str, str], list[tuple[float, float]]] = {}  # bounds: plain, tightened
     for i in range(models):
         S, H = SHAPES[rng.integers(len(SHAPES))]
         S = 2 if i % 4 == 3 else S  # rewards on transitions: many observations to choose for
@@ -47,16 +49,16 @@ def exact(models: int) -> None:
                 assert plan.lower <= best + 1e-9, "a value above the optimum"
                 assert plan.upper >= best - 1e-9, "a bound below the optimum"
                 short.setdefault((algorithm, name), []).append(max(best - plan.lower, 0.0))
-                open_.append(plan.upper > best + 1e-9)
+                plain = plan.planner.searches[0]
+                bounds = max(plain.upper - best, 0.0), max(plan.upper - best, 0.0)
+                above.setdefault((algorithm, name), []).append(bounds)
                 if name == "markov":
-                    plain = plan.planner.searches[0]
                     for label, effort in LESS.items():
                         plain.table[:] = 0
                         none = plan.planner.kicks.draw(effort, plain.arena.N)
                         value = plain.search(effort, none)
                         key = algorithm, f"markov, {label}"
                         short.setdefault(key, []).append(max(best - value, 0.0))
-    print(f"{models} models; the bound is above the optimum in {np.mean(open_):.0%} of the cases")
     print("| solver | class | equal | mean shortfall | worst |\n|---|---|---|---|---|")
     for (algorithm, name), gaps in sorted(short.items()):
         gap = np.array(gaps)
@@ -64,12 +66,57 @@ def exact(models: int) -> None:
             f"| {algorithm} | {name} | {np.mean(gap < 1e-9):.2%} | {gap.mean():.2e} | "
             f"{gap.max():.4f} |"
         )
+    print("\n| solver | class | plain bound = optimum | tightened | mean gap, plain | tightened |")
+    print("|---|---|---|---|---|---|")
+    for (algorithm, name), pairs in sorted(above.items()):
+        gap = np.array(pairs)
+        equal, mean = (gap < 1e-9).mean(axis=0), gap.mean(axis=0)
+        cells = f"{equal[0]:.2%} | {equal[1]:.2%} | {mean[0]:.2e} | {mean[1]:.2e}"
+        print(f"| {algorithm} | {name} | {cells} |")
 
 
 LESS = {
     "sweeps alone": Effort(0, False, 100, 1e-12, 0, 0),
     "checked switches": Effort(20, True, 100, 1e-12, 0, 0),
 }
+
+
+def bound() -> None:
+    """Gaps of history plans whose plain bound is open, with it, tightened, and at what cost."""
+    specs = [
+        "maze:size=4,goals=3,horizon=15",
+        "garnet:states=10,actions=3,contexts=3,horizon=8",
+        "hard:contexts=5,states=20",
+        "troubleshoot",
+        "riverswim",
+    ]
+    budgets = (100, 2000, 10_000)
+    names = " | ".join(f"{budget} backups" for budget in budgets)
+    print(f"| model | solver | open | gap, plain | {names} | ms |")
+    print(f"|---|---|---|---|{'---|' * len(budgets)}---|")
+    for spec in specs:
+        model = lm.make(spec)
+        for algorithm in ("mvp", "bernstein"):
+            gaps, seconds, plans = [], [], 0
+            for visits in (100, 1000, 10**4, 10**5):
+                counts = random_counts(np.random.default_rng(0), model, (visits,))
+                for scale in (1.0, 0.1, 0.01):
+                    plan = optimistic_plan(model, counts, algorithm, "history", bonus_scale=scale)
+                    search, plans = plan.planner.searches[0], plans + 1
+                    if search.upper <= plan.lower + 1e-9:
+                        continue
+                    gaps.append([search.upper - plan.lower])
+                    for budget in budgets:
+                        start = time.process_time()
+                        gaps[-1].append(tighter(search, plan.lower, budget) - plan.lower)
+                        seconds.append(time.process_time() - start)
+            if gaps:
+                cells = " | ".join(f"{gap:.5f}" for gap in np.mean(gaps, axis=0))
+                times = np.median(np.reshape(seconds, (-1, len(budgets))), axis=0) * 1e3
+                spent = ", ".join(f"{ms:.1f}" for ms in times)
+                print(f"| {spec} | {algorithm} | {len(gaps)} of {plans} | {cells} | {spent} |")
+            else:
+                print(f"| {spec} | {algorithm} | 0 of {plans} |{' |' * (len(budgets) + 2)}")
 
 
 def speed() -> None:
@@ -150,6 +197,8 @@ if __name__ == "__main__":
     what, *more = sys.argv[1:] or ["speed"]
     if what == "exact":
         exact(int(more[0]) if more else 5200)
+    elif what == "bound":
+        bound()
     elif what == "ties":
         ties(int(float(more[0])) if more else 10**6)
     else:
