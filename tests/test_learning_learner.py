@@ -178,6 +178,8 @@ def test_refusals_are_one_sentence_and_lose_nothing() -> None:
     refused("action must be .* from 0 to 1; it is 2", lambda: learner.step(reward, 0, action=2))
     refused("next_state must be .*; it is -1", lambda: learner.step(reward, -1))
     refused("rewards must be at least 0", lambda: learner.step(-0.5, 0))
+    refused("reward must be a number; it is 'much'", lambda: learner.step("much", 0))
+    refused("reward must be a number; it is None", lambda: learner.step(None, 0))
     refused("total at most 1", lambda: learner.step(1.5, 0))
     refused("must be one that a context gives", lambda: learner.step(0.98765, 0))
     refused("end must come after 4 steps; episode 1 has 0 of 4", lambda: learner.end(0))

@@ -103,9 +103,13 @@ class Learner:
         asked = self._cursor.action
         played = asked if action is None else self._checked("action", action, self.known.A)
         nxt = self._checked("next_state", next_state, self.known.S)
+        try:
+            reward = float(reward)
+        except (TypeError, ValueError):
+            raise ModelError(f"reward must be a number; it is {reward!r}") from None
         total = sum(step[2] for step in self._path) + reward
         symbol = self.knowledge.symbol(self._state, played, nxt, reward, total)
-        self._path.append((self._state, played, float(reward), nxt))  # l. 7, 9
+        self._path.append((self._state, played, reward, nxt))  # l. 7, 9
         self._state = nxt  # l. 6; after the last step l. 10
         if len(self._path) == self.known.H:
             return None
