@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 EQUAL = 1e-9  # optimistic values this close are ties
+WORTH = 0.01  # of the gap to the bound: kicks that gain less are tried less often
 
 
 class Effort(NamedTuple):
@@ -194,6 +195,7 @@ class MarkovSearch:
         if self.wait > 0 and not effort.every:
             return value
         better = self.search(effort, kicks.draw(effort, nodes))
-        self.patience = 1 if better > value + EQUAL else min(2 * self.patience + 1, 31)
+        worth = max(EQUAL, WORTH * (self.upper - value))
+        self.patience = 1 if better > value + worth else min(2 * self.patience + 1, 31)
         self.wait = self.patience
         return better
