@@ -161,6 +161,13 @@ def interval_slopes(x, y, n, a):
     for m in range(M):
         W[y.excess + (n * A + a) * M + m] = 0.0
     for nxt in range(S):
+        found = False
+        for m in range(M):
+            row = (m * S + n % S) * A + a
+            for k in range(T[row], T[row + 1]):
+                found = found or T[x.next + k] == nxt
+        if not found:
+            continue
         child = ((n // S + 1) * S + nxt) * M
         for m in range(M):
             F[x.top + m], F[known + child + m] = F[known + child + m], F[least + child + m]
