@@ -187,7 +187,8 @@ def test_refusals_are_one_sentence_and_lose_nothing() -> None:
         learner.step(float(model.R[0, learner._state, 0]), 1, action=0)
     refused("step must follow begin, at most 4 times", lambda: learner.step(reward, 0))
     refused("context must be a whole number from 0 to 1; it is 2", lambda: learner.end(2))
-    assert learner.end(1)
+    refused("context must be one that pays what was seen", lambda: learner.end(1))
+    assert learner.end(0)
 
 
 def test_an_action_that_was_not_asked_for_is_counted_as_played() -> None:
@@ -290,3 +291,22 @@ def test_models_outside_the_paper_are_refused_with_a_cure(what: str) -> None:
         lm.ModelError, match="discount 1.*normalize" if what == "discount" else "normalize"
     ):
         Learner(model, "random", episodes=10)
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_a_context_that_cannot_have_paid_what_was_seen_is_refused(observed: bool) -> None:
+    P, nu = np.ones((2, 1, 1, 1)), np.ones((2, 1))
+    R = np.array([0.1, 0.2]).reshape(2, 1, 1)
+    model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 2, observe_rewards=observed)
+    learner = Learner(model, "mvp", episodes=10)
+    learner.begin(0)
+    for _ in range(2):
+        learner.step(0.1, 0)
+    if observed:
+        with pytest.raises(lm.ModelError, match=r"context 1 pays 0.2 .* the episode had 0.1"):
+            learner.end(1)
+        assert learner.counts.visits().sum() == 0
+        assert learner.end(0)
+    else:  # what is not seen during the episode may be anything until its end
+        assert learner.end(1)
+    assert learner.counts.visits().sum() == 2

@@ -102,12 +102,7 @@ class Knowledge:
                 "rewards must be at least 0 and total at most 1 in an episode; "
                 f"this one is {reward!r} and makes {total:.17g} (scale them: see normalized())"
             )
-        known = self.known
-        row = np.arange(known.M) * (known.S * known.A) + state * known.A + action
-        if known.next_reward is not None and known.next_symbol is not None:
-            rewards, symbols = known.next_reward[row, nxt], known.next_symbol[row, nxt]
-        else:
-            rewards, symbols = known.row_reward[row], known.row_symbol[row]
+        rewards, symbols = self._by_context(state, action, nxt)
         match = np.flatnonzero(np.abs(rewards - reward) <= SAME)
         if len(match):
             return int(symbols[match[0]])
@@ -119,10 +114,30 @@ class Knowledge:
             f"context gives ({values}); it is {reward!r}"
         )
 
+    def _by_context(self, state: int, action: int, nxt: int) -> tuple[np.ndarray, np.ndarray]:
+        """`(M,), (M,)`: what each context pays there, and what of it is seen."""
+        known = self.known
+        row = np.arange(known.M) * (known.S * known.A) + state * known.A + action
+        if known.next_reward is not None and known.next_symbol is not None:
+            return known.next_reward[row, nxt], known.next_symbol[row, nxt]
+        return known.row_reward[row], known.row_symbol[row]
+
     def check(self, context: int, path: Sequence[Step]) -> None:
-        """Refuse an episode whose rewards contradict deterministic ones seen before."""
-        if "R" not in self.estimate:
+        """Refuse a context that cannot have paid what was seen; it would spoil the counts."""
+        if "R" in self.estimate:
+            self._check_seen(context, path)
             return
+        for state, action, reward, nxt in path:
+            rewards, symbols = self._by_context(state, action, nxt)
+            if symbols[context] not in symbols[np.abs(rewards - reward) <= SAME]:
+                raise ModelError(
+                    f"the context must be one that pays what was seen; context {context} pays "
+                    f"{rewards[context]:.6g} for (state {state}, action {action}, next {nxt}), the "
+                    f"episode had {reward:.6g}"
+                )
+
+    def _check_seen(self, context: int, path: Sequence[Step]) -> None:
+        """Refuse an episode whose rewards contradict deterministic ones seen before."""
         rewards = self.known.next_reward
         assert rewards is not None
         for state, action, reward, nxt in path:
@@ -135,9 +150,9 @@ class Knowledge:
 
     def observe(self, context: int, path: Sequence[Step]) -> None:
         """Learn from a finished episode what is to be estimated."""
+        self.check(context, path)
         if not self.estimate:
             return
-        self.check(context, path)
         changes: dict[str, Any] = {}
         self.starts[context, path[0][0]] += 1
         if "w" in self.estimate:
