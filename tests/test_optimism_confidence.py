@@ -72,6 +72,20 @@ def test_unvisited_rows_are_worth_the_cap():
     assert found.coef[1, 4] == 1.0
 
 
+def test_without_any_visit_bernstein_goes_anywhere_and_mvp_is_worth_one():
+    """Each step under the whole simplex: `min(1, r + max v)`, by a loop of its own."""
+    model = lm.make("garnet:contexts=1,states=4,actions=2,branching=2,horizon=3,seed=1")
+    value = np.zeros(model.S)
+    for _ in range(model.H):
+        value = np.minimum(1.0, model.R[0] + value.max()).max(axis=1)
+    visits = np.zeros((1, 4, 2, 4), dtype=int)
+    found = lm.optimistic_plan(model, visits, "bernstein")
+    assert model.nu[0] @ value < 0.99  # else the cap would hide what is meant
+    assert found.lower == pytest.approx(model.nu[0] @ value, abs=1e-12)
+    assert found.upper == pytest.approx(found.lower, abs=1e-12)
+    assert lm.optimistic_plan(model, visits, "mvp").lower == 1.0
+
+
 def test_one_visit():
     found, setting = optimistic(VISITS, "mvp")
     assert found.coef[2, 1] == pytest.approx(4 * math.sqrt(setting.iota))
