@@ -6,14 +6,9 @@ import pytest
 import latentmdp as lm
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.memory import (
-    Observations,
-    _g_statistic,
-    drifted,
-    grow,
-    likelihoods,
-    pools,
-)
+from latentmdp.optimism.growth import Growth, Kind
+from latentmdp.optimism.memory import Observations, _g_statistic, drifted, likelihoods, pools
+from latentmdp.optimism.memory_search import MemorySearch
 from latentmdp.optimism.model import Known, OptimisticModel
 from optimism_twin import random_counts
 
@@ -25,6 +20,16 @@ def parts(model, visits):
     setting = Setting(known.M, known.S, known.A, known.H, 1000)
     found = OptimisticModel.of(known, counts, rule_named("mvp"), setting)
     return known, counts, Observations.of(found), found
+
+
+def grow(model, visits, side, nodes=60_000):
+    """The memory in full: all actions are expanded. With it, its likelihoods."""
+    known, counts, seen, _ = parts(model, visits)
+    setting = Setting(known.M, known.S, known.A, known.H, 1000)
+    graph = Growth(known, seen, Kind(nodes, side, every=True))
+    graph.start(likelihoods(known, counts, seen, all_pairs(known)))
+    assert graph.solve(0, MemorySearch(known, rule_named("mvp"), setting, counts)).fits
+    return graph.memory(np.ones(graph.nodes, dtype=bool)), graph.likelihood
 
 
 def all_pairs(known):
@@ -75,10 +80,7 @@ def test_pooled_beliefs_merge_as_in_the_true_model(n):
         random_counts(np.random.default_rng(n), model, (n,)),
         np.rint(model.P * 2**40).astype(np.int64),
     ):
-        known, counts, seen, _ = parts(model, visits)
-        memory = grow(known, seen, likelihoods(known, counts, seen, all_pairs(known)), (1e-9,))
-        assert memory.complete
-        sizes.append(memory.N)
+        sizes.append(grow(model, visits, 1e-9)[0].N)
     assert sizes[0] == sizes[1]
 
 
@@ -86,9 +88,8 @@ def test_children_follow_from_beliefs():
     """Every edge leads to the node of the next state with the updated belief."""
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(1), model, (50,))
-    known, counts, seen, _ = parts(model, visits)
-    likelihood = likelihoods(known, counts, seen, all_pairs(known))
-    memory = grow(known, seen, likelihood, (1e-9,))
+    known, _, seen, _ = parts(model, visits)
+    memory, likelihood = grow(model, visits, 1e-9)
     D = (known.H + 1) * known.S
     rng = np.random.default_rng(2)
     for n in rng.integers(0, memory.N, 200):
@@ -116,8 +117,8 @@ def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
     P = np.full((2, 3, 1, 3), 1 / 3)
     nu = np.array([[1.0, 0, 0], [1.0, 0, 0]])
     model = lm.LatentMDP.from_arrays(P, np.zeros((2, 3, 1)), [0.5, 0.5], nu, 3)
-    known, counts, seen, _ = parts(model, visits)
-    memory = grow(known, seen, likelihoods(known, counts, seen, all_pairs(known)), (1e-9,))
+    known = Known.of(model)
+    memory, _ = grow(model, visits, 1e-9)
     at_1 = [n for n in range(memory.N) if memory.step[n] == 1 and memory.state[n] == 1]
     assert memory.belief[at_1].tolist() == [[1.0, 0.0]]  # seen state 1: context 0
     D = (known.H + 1) * known.S
@@ -129,19 +130,15 @@ def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
 def test_cells_merge_what_is_close():
     model = lm.make("garnet:contexts=3,states=8,actions=2,horizon=5", observe_rewards=False)
     visits = random_counts(np.random.default_rng(1), model, (1000,))
-    known, counts, seen, _ = parts(model, visits)
-    likelihood = likelihoods(known, counts, seen, all_pairs(known))
-    exact, cells, coarse = (grow(known, seen, likelihood, (x,)).N for x in (1e-9, 0.1, 0.3))
+    exact, cells, coarse = (grow(model, visits, side)[0].N for side in (1e-9, 0.1, 0.3))
     assert exact > cells > coarse
 
 
 def test_whole_histories_never_merge():
     model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
     visits = random_counts(np.random.default_rng(1), model, (1000,))
-    known, counts, seen, _ = parts(model, visits)
-    memory = grow(known, seen, likelihoods(known, counts, seen, all_pairs(known)))
-    assert memory.side == 0.0
-    inner = memory.succ[memory.succ >= (known.H + 1) * known.S]
+    memory, _ = grow(model, visits, 0.0)
+    inner = memory.succ[memory.succ >= (model.H + 1) * model.S]
     assert len(np.unique(inner)) == len(inner)
 
 

@@ -1,117 +1,7 @@
-"""Memory nodes: the graph of what a policy with memory can distinguish, built forwards by step.
-
-A node is `(step, state, belief)`. The update of the belief is the memory's own
-(`optimism/memory.py`); only its merging matters here: beliefs with the same key share a node. Nodes
-of a step are numbered in the order of arrival.
-"""
-
-import numpy as np
+"""Memory nodes in an arena: which contexts can be there, and a policy's own part of the graph."""
 
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
-
-
-@kernel
-def _find(table, keys, state, key, s, n):
-    """Node of this layer with state `s` and `key`; inserts `n` if there is none."""
-    M = len(key)
-    h = np.uint64(s + 1)
-    for m in range(M):
-        h = (h ^ np.uint64(key[m])) * np.uint64(0x9E3779B97F4A7C15)
-        h ^= h >> np.uint64(29)
-    size = np.uint64(len(table))
-    at = np.int64(h % size)
-    while table[at] >= 0:
-        other = table[at]
-        same = state[other] == s
-        for m in range(M):
-            same = same and keys[other, m] == key[m]
-        if same:
-            return other
-        at = at + 1 if at + 1 < len(table) else 0
-    table[at] = n
-    return n
-
-
-@kernel
-def build(
-    D, H, S, A, root, obs_start, obs_next, likelihood, consistent, side, tree,
-    state, step, span, first, belief, keys, edge, succ, table,
-):  # fmt: skip
-    """Grow the graph until it is complete or out of room. Returns `(nodes, edges, complete)`.
-
-    `root (M, S)`; observations of `(s, a)` are `obs_start[s*A + a]:obs_start[s*A + a + 1]`, each
-    with its next state, `likelihood (., M)` and whether a context is `consistent` with its symbol
-    `(., M)`. Beliefs merge if they agree to `side` (and in which entries are 0), never if `tree`.
-    Outputs have room for all nodes: `state, step, belief, keys, edge` count memory nodes from 0,
-    `succ, first, span` hold node numbers. What does not fit leads to default nodes.
-    """
-    M = root.shape[0]
-    room, edge_room = len(state), len(succ)
-    b, key = np.zeros(M), np.zeros(M, np.int64)
-    nodes, edges, complete = 0, 0, True
-    span[0] = D
-    for s in range(S):
-        total = 0.0
-        for m in range(M):
-            total += root[m, s]
-        first[s] = s
-        if total > 0.0 and nodes < room:
-            for m in range(M):
-                belief[nodes, m] = root[m, s] / total
-            state[nodes], step[nodes] = s, 0
-            first[s] = D + nodes
-            nodes += 1
-    begin = 0
-    for t in range(H):
-        end = nodes
-        span[t + 1] = D + end
-        for i in range(len(table)):
-            table[i] = -1
-        for n in range(begin, end):
-            s = state[n]
-            for a in range(A):
-                lo, hi = obs_start[s * A + a], obs_start[s * A + a + 1]
-                if edges + hi - lo > edge_room:
-                    return -1, -1, False
-                edge[n, a] = edges
-                for o in range(lo, hi):
-                    nxt = obs_next[o]
-                    succ[edges] = (t + 1) * S + nxt
-                    edges += 1
-                    if t + 1 == H:
-                        continue
-                    total = 0.0
-                    for m in range(M):
-                        b[m] = belief[n, m] * likelihood[o, m]
-                        total += b[m]
-                    if total <= 0.0:  # unexpected: keep the belief, as far as the symbol allows
-                        for m in range(M):
-                            b[m] = belief[n, m] if consistent[o, m] else 0.0
-                            total += b[m]
-                    if total <= 0.0:
-                        continue
-                    if nodes >= room:
-                        complete = False
-                        continue
-                    found = nodes
-                    if not tree:
-                        for m in range(M):
-                            b[m] /= total
-                            key[m] = 0 if b[m] == 0.0 else 1 + np.int64(b[m] / side + 0.5)
-                            keys[nodes, m] = key[m]
-                        found = _find(table, keys, state, key, nxt, nodes)
-                    else:
-                        for m in range(M):
-                            b[m] /= total
-                    if found == nodes:
-                        for m in range(M):
-                            belief[nodes, m] = b[m]
-                        state[nodes], step[nodes] = nxt, t + 1
-                        nodes += 1
-                    succ[edges - 1] = D + found
-        begin = end
-    return nodes, edges, complete
 
 
 @kernel
@@ -134,17 +24,6 @@ def mark_active(here):
                 first = x.succ + G[x.edge + (n - D) * A + a]
                 for k in range(T[row], T[row + 1]):
                     I[x.active + G[first + T[x.obs + k]] * M + m] = 1
-
-
-@kernel
-def weigh_by_belief(here, belief):
-    """Reach weights `g` of memory nodes: their beliefs. Default nodes get none."""
-    x = arena_at(here)
-    for i in range(x.D * x.M):
-        x.F[x.g + i] = 0.0
-    for n in range(x.D, x.N):
-        for m in range(x.M):
-            x.F[x.g + n * x.M + m] = belief[n - x.D, m]
 
 
 @kernel

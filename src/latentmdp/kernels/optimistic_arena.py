@@ -140,8 +140,12 @@ def make_arena(
     slots: int,
     memory: int = 0,
     edges: int = 0,
+    graph: np.ndarray | None = None,
 ) -> Arena:
-    """An arena for `(M, S, A, H)`, with room for `memory` nodes and `edges` children."""
+    """An arena for `(M, S, A, H)`, with room for `memory` nodes and `edges` children.
+
+    A `graph` that is already filled in becomes its `G`.
+    """
     M, S, A, H = sizes
     rows, D = M * S * A, (H + 1) * S
     N = D + memory
@@ -171,14 +175,16 @@ def make_arena(
     offsets = {**T, **P, **G, **F, **I}
     for name in ("indptr", "slot", "state", "header"):
         assert offsets.pop(name) == 0
-    ints = [np.zeros(size, np.int64) for size in (T_size, G_size, I_size)]
+    ints = [np.zeros(size, np.int64) for size in (T_size, I_size)]
+    own = graph is None
+    graph = np.zeros(G_size, np.int64) if graph is None else graph
     from latentmdp.kernels.optimistic_backup import addresses
 
     values_at, push_at = addresses(interval)
     x = Arena(
         interval=int(interval), cap=float(cap), M=M, S=S, A=A, H=H, D=D, N=N, **offsets,
-        values_at=values_at, push_at=push_at, here=ints[2].ctypes.data,
-        T=ints[0], P=np.zeros(P_size), G=ints[1], F=np.zeros(F_size), I=ints[2],
+        values_at=values_at, push_at=push_at, here=ints[1].ctypes.data,
+        T=ints[0], P=np.zeros(P_size), G=graph, F=np.zeros(F_size), I=ints[1],
     )  # fmt: skip
     x.P[-1] = cap
     head = [value for array in x[-5:] for value in (array.ctypes.data, array.size)]
@@ -187,10 +193,11 @@ def make_arena(
     if values_at == 0:
         ARENAS[x.here] = x
     x.I[: len(head)] = head
-    nodes = np.arange(D)
-    x.G[:D], x.G[x.step : x.step + D] = nodes % S, nodes // S
-    x.G[x.span : x.span + H + 1] = D
-    x.G[x.first : x.first + S] = np.arange(S)
+    if own:
+        nodes = np.arange(D)
+        x.G[:D], x.G[x.step : x.step + D] = nodes % S, nodes // S
+        x.G[x.span : x.span + H + 1] = D
+        x.G[x.first : x.first + S] = np.arange(S)
     x.I[x.every : x.every + N] = 1
     x.I[x.active : x.active + N * M] = 1
     x.I[x.dirty : x.dirty + (MEMO + 1) * rows] = 1

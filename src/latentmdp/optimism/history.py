@@ -1,9 +1,9 @@
 """Optimistic planning with memory: the Markov class on an augmented model.
 
-Memory nodes (`memory.py`) behave like observed states, so sweeps, checked switches and kicks are
-those of the Markov class, on a larger graph. One sweep weighted by the nodes' beliefs makes a good
-policy from nothing; sweeps weighted by the derivative improve it. The policy handed out is the part
-that it can reach itself.
+A depth-first solve by belief (`growth.py`) makes the memory nodes that are needed and a good policy
+on them, when visits have grown by 5%. Nodes that some policy gets to are planned with in between,
+by the searches of the Markov class (`memory_search.py`). The policy handed out is the part that it
+can reach itself, and its value is exact, whatever the memory is.
 """
 
 from dataclasses import dataclass
@@ -11,94 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Floats, Ints
 from latentmdp.optimism.confidence import Rule, Setting
-from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
-from latentmdp.optimism.memory import SIDES, Memory, Observations, drifted, grow, likelihoods
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.growth import KINDS, Growth, Solved
+from latentmdp.optimism.markov import EQUAL, Effort
+from latentmdp.optimism.memory import Memory, Observations, drifted, likelihoods
+from latentmdp.optimism.memory_search import MemorySearch
+from latentmdp.optimism.model import Known
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
-BELIEVE = 16  # searches between two sweeps by belief
-REBUILD = 1.05  # visits must have grown by this factor before the memory is looked at again
-FEW_STATES = 6  # up to here interval models get a slot, and so a memory, for every next state
-
-
-class MemorySearch(MarkovSearch):
-    """An optimistic model on the graph of default and memory nodes."""
-
-    def lay_out(self, counts: "Counts", table: Ints) -> None:
-        """The model alone; `remember` makes the arena."""
-        every = self.rule.kind == "interval" and self.known.S <= FEW_STATES  # Eq. (2): the support
-        self.model = OptimisticModel.of(
-            self.known, counts, self.rule, self.setting, self.rng, every
-        )
-        self.version = counts.version
-        self.table = table
-
-    def remember(self, memory: Memory) -> None:
-        """A new arena for this memory; actions of memory nodes start with their state's default."""
-        from latentmdp.kernels.memory import mark_active
-
-        known = self.known
-        self.settle(self.model, self.table.copy(), memory.N, len(memory.succ))
-        x, D = self.arena, self.arena.D
-        x.T[x.obs : x.obs + len(self.model.next)] = memory.observations.of_slots(self.model)
-        x.G[D : D + memory.N] = memory.state
-        x.G[x.step + D : x.step + D + memory.N] = memory.step
-        x.G[x.span : x.span + known.H + 1] = memory.span
-        x.G[x.first : x.first + known.S] = memory.first
-        x.G[x.edge : x.edge + memory.edge.size] = memory.edge.ravel()
-        x.G[x.succ : x.succ + len(memory.succ)] = memory.succ
-        mark_active(x.here)
-        self.memory, self.calls = memory, 0
-        self.policy[D:] = self.table[memory.step, memory.state]
-
-    def believe(self) -> float:
-        """Best actions by belief, last step first; kept if better. Returns the value."""
-        from latentmdp.kernels.memory import weigh_by_belief
-
-        x, run = self.arena, self._kernels
-        value = run.evaluate(x.here, x.policy)
-        if value >= self.upper - EQUAL:
-            return value
-        weigh_by_belief(x.here, self.memory.belief)
-        run.propose(x.here, x.policy, x.kicked, 0, -1.0)
-        new = run.evaluate(x.here, x.kicked)
-        if new > value:
-            self.policy[:] = x.I[x.kicked : x.kicked + x.N]
-        return max(new, value)
-
-    def improve(self, effort: Effort, kicks: Kicks) -> float:
-        """By belief when the memory is new and now and then; otherwise as in the Markov class."""
-        self.calls += 1
-        if self.calls % BELIEVE == 1 and self.believe() >= self.upper - EQUAL:
-            return self.upper
-        return super().improve(effort, kicks)
-
-    def graph(self, policy: Ints) -> PolicyGraph:
-        """What a policy can reach, and the default nodes, as a policy graph."""
-        from latentmdp.kernels.memory import extract
-
-        x, seen, known = self.arena, self.memory.observations, self.known
-        x.I[x.kicked : x.kicked + x.N] = policy
-        n, e, integer = x.N, len(self.memory.succ), np.int64
-        number, step, state, action = (np.empty(n, integer) for _ in range(4))
-        indptr = np.empty(n + 1, integer)
-        symbol, nxt, node = (np.empty(e, integer) for _ in range(3))
-        n, e = extract(
-            x.here, x.kicked, seen.start, seen.next, seen.symbol, number, step,
-            state, action, indptr, symbol, nxt, node,
-        )  # fmt: skip
-        default = number[: known.H * known.S].reshape(known.H, known.S)
-        root = number[self.memory.first]
-        return PolicyGraph(
-            step[:n].copy(), state[:n].copy(), action[:n].copy(), indptr[: n + 1].copy(),
-            symbol[:e].copy(), nxt[:e].copy(), node[:e].copy(), root, default,
-        )  # fmt: skip
+LOOK = 1.05  # visits must have grown by this factor before the memory is looked at again
+RARE = 1e-6  # nodes that are less likely than this are not planned with
+MOST = 20_000  # nodes are planned with, at most
 
 
 @dataclass
@@ -127,7 +55,9 @@ class HistoryPlanner(Planner):
     ) -> None:
         super().__init__(known, rule, setting, random, ties)
         self.markov = Planner(known, rule, setting, random, ties)  # the default nodes' policy
-        self.memory: Memory | None = None
+        self.growth: Growth | None = None
+        self.kind = 0  # of memory: the first that fits
+        self.memory: Memory | None = None  # what is planned with
         self.looked = 0  # visits when it was last looked at
         self.pending: set[int] = set()  # pairs `s*A + a` whose counts have changed since
         self.result: HistoryResult | None = None
@@ -139,53 +69,106 @@ class HistoryPlanner(Planner):
 
     def _update(self, counts: "Counts", rows: Ints) -> None:
         """Models up to date, and the memory if it must be."""
-        visits = int(counts.n.sum())
         if self.searches and self.searches[0].version != counts.version:
             for search in self.searches:
                 search.lay_out(counts, self.table)
             self.late = [set() for _ in self.searches]
-            self.memory = None
+            self.growth, self.kind = None, 0
         else:
             super()._update(counts, rows)
-        if self.memory is None or self._outdated(counts, rows, visits):
-            for i in range(len(self.searches)):
-                self._catch_up(i)
-            seen = Observations.of(self.searches[0].model)
-            every = np.arange(self.known.S * self.known.A)
-            likelihood = likelihoods(self.known, counts, seen, every)
-            sides = SIDES if self.memory is None else _from(self.memory.side)
-            self._remember(grow(self.known, seen, likelihood, sides))
-            self.looked = visits
-            self.pending.clear()
         for search in self.searches:
             search.table[:] = self.table
+        self.pending.update((rows % (self.known.S * self.known.A)).tolist())
+        visits = int(counts.n.sum())
+        few = visits < LOOK * self.looked and self.looked > 50 * self.known.H
+        if self.growth is not None and few and not self.rule.random:
+            return
+        for i in range(len(self.searches)):
+            self._catch_up(i)
+        if self.growth is None or self._outdated(counts) or not self._solve(self.growth):
+            self._grow(counts)
+        self.looked = visits
+        self.pending.clear()
 
     def expect(self, counts: "Counts") -> None:
         """As in the Markov class; the default nodes' planner too."""
         super().expect(counts)
         self.markov.expect(counts)
 
-    def _outdated(self, counts: "Counts", rows: Ints, visits: int) -> bool:
-        """Whether likelihood ratios have drifted, asked only now and then."""
-        assert self.memory is not None
-        self.pending.update((rows % (self.known.S * self.known.A)).tolist())
-        if visits < REBUILD * self.looked and self.looked > 50 * self.known.H:
-            return False
+    # ---------------------------------------------------------------- memory
+
+    def _outdated(self, counts: "Counts") -> bool:
+        """Whether likelihood ratios have drifted since the graph was begun."""
+        assert self.growth is not None
         pairs = np.array(sorted(self.pending), dtype=np.int64)
-        self.looked = visits
-        self.pending.clear()
-        seen, old = self.memory.observations, self.memory.likelihood
+        seen, old = self.growth.seen, self.growth.likelihood
         at = np.isin(seen.row, pairs)
         return drifted(likelihoods(self.known, counts, seen, pairs)[at], old[at])
 
-    def _remember(self, memory: Memory) -> None:
-        self.memory, self.result = memory, None
+    def _grow(self, counts: "Counts") -> None:
+        """A graph from nothing, of the finest kind that fits."""
+        seen = Observations.of(self.searches[0].model)
+        every = np.arange(self.known.S * self.known.A)
+        likelihood = likelihoods(self.known, counts, seen, every)
+        self.memory = None
+        while self.memory is None:
+            if self.growth is None or self.growth.kind != KINDS[self.kind]:
+                self.growth = Growth(self.known, seen, KINDS[self.kind])
+            self.growth.start(likelihood)
+            if not self._solve(self.growth):
+                self.kind += 1
+
+    def _solve(self, growth: Growth) -> bool:
+        """Solve the models by belief; False if what they need does not fit and a coarser kind may.
+
+        The model that breaks ties among the best of the second one is asked only if there are any.
+        """
+        found: list[Solved] = []
+        for i, search in enumerate(self.searches):
+            third = i == 2 and self.ties == "secondary"
+            if third and found[1].value < self.searches[1].upper - EQUAL:
+                break
+            found.append(growth.solve(i, search))
+            if not found[-1].fits and self.kind + 1 < len(KINDS):
+                return False
+        keep = self._needed(growth, found)
+        old = self.memory
+        if old is None or len(old.order) != keep.sum() or not keep[old.order].all():
+            self._remember(growth.memory(keep))
+        for search, solved in zip(self.searches, found, strict=False):
+            search.consider(solved)
+        return True
+
+    def _needed(self, growth: Growth, found: list[Solved]) -> np.ndarray:
+        """The nodes to plan with: those that new policies and those of the searches get to.
+
+        Rare ones are left out, but not those of the policy in force: it must stay as it is.
+        """
+        if growth.kind.every:
+            return np.ones(growth.nodes, dtype=bool)
+        reach = np.max([growth.reach(solved.action, solved.where) for solved in found], axis=0)
+        if self.memory is None:
+            return _likely(reach)
+        order, within = self.memory.order, np.zeros(growth.nodes, dtype=bool)
+        action, within[order] = np.zeros(growth.nodes, dtype=np.int64), True
         for search in self.searches:
-            search.table = self.table
-            search.remember(memory)
+            action[order] = search.policy[growth.D :]
+            reach = np.maximum(reach, growth.reach(action, within))
+        action[order] = self.policy[growth.D :]
+        return _likely(reach) | (growth.reach(action, within) > 0)
+
+    def _remember(self, memory: Memory) -> None:
+        """New arenas for this memory; policies of nodes that stay are carried over."""
+        old, self.memory = self.memory, memory
+        for search in self.searches:
+            search.remember(memory, carry(search.policy, old, memory, self.known))
+        if old is None:
+            self.policy, self.result = self.searches[0].policy.copy(), None
+        else:
+            self.policy = carry(self.policy, old, memory, self.known)
+        whole = self.growth is not None and self.growth.whole
         nodes = self.searches[0].arena.N
-        self.effort = Effort.for_size(nodes, self.known.A, self.known.M, memory.side == 0.0)
-        self.policy = self.searches[0].policy.copy()
+        self.effort = Effort.for_size(nodes, self.known.A, self.known.M, whole)
 
     def _answer(self, policy: Ints, value: float) -> HistoryResult:
         kept = self.result is not None and np.array_equal(policy, self.policy)
@@ -205,9 +188,9 @@ class HistoryPlanner(Planner):
         """What later answers depend on besides the counts, as plain data."""
         state = super().state() | {"markov": self.markov.state(), "looked": self.looked}
         state["pending"] = np.array(sorted(self.pending), dtype=np.int64)
-        if self.memory is not None:
-            state |= {"likelihood": self.memory.likelihood, "side": self.memory.side}
-            state["calls"] = np.array([search.calls for search in self.searches])
+        state["kind"] = self.kind
+        if self.growth is not None and self.memory is not None:
+            state |= {"graph": self.growth.saved(), "nodes": self.memory.order}
             state["slots"] = len(self.searches[0].model.next)
         return state
 
@@ -216,7 +199,8 @@ class HistoryPlanner(Planner):
         self.markov.restore(state["markov"], counts)
         H, S = self.known.H, self.known.S
         self.table = self.markov.policy[: H * S].reshape(H, S)
-        self.memory, self.looked = None, int(state["looked"])
+        self.growth, self.memory, self.result = None, None, None
+        self.kind, self.looked = int(state["kind"]), int(state["looked"])
         self.pending = set(np.asarray(state["pending"]).tolist())
         super().restore(state, counts)
 
@@ -226,12 +210,30 @@ class HistoryPlanner(Planner):
                 search.version = -1
             return
         seen = Observations.of(self.searches[0].model)
-        self._remember(grow(self.known, seen, state["likelihood"], (float(state["side"]),)))
-        for search, calls in zip(self.searches, state["calls"], strict=True):
-            search.calls = int(calls)
+        self.growth = Growth(self.known, seen, KINDS[self.kind])
+        self.growth.restore(state["graph"])
+        keep = np.zeros(self.growth.nodes, dtype=bool)
+        keep[state["nodes"]] = True
+        self._remember(self.growth.memory(keep))
         super()._restore_models(state)
 
 
-def _from(side: float) -> tuple[float, ...]:
-    """The kinds of memory from this one on: what did not fit before is not tried again."""
-    return SIDES[SIDES.index(side) :]
+def _likely(reach: Floats) -> np.ndarray:
+    """Nodes that are not rare; if there are too many, the limit is higher."""
+    limit = RARE
+    while np.count_nonzero(reach > limit) > MOST:
+        limit *= 2.0
+    return reach > limit
+
+
+def carry(policy: Ints, old: Memory | None, new: Memory, known: Known) -> Ints:
+    """The same policy on other nodes: those that are new act as without memory."""
+    D = (known.H + 1) * known.S
+    table = policy[: known.H * known.S].reshape(known.H, known.S)
+    result = np.concatenate([policy[:D], table[new.step, new.state]])
+    if old is not None:
+        place = np.full(max(old.order.max(), new.order.max()) + 1, -1)
+        place[new.order] = np.arange(D, D + new.N)
+        stays = place[old.order] >= 0
+        result[place[old.order][stays]] = policy[D:][stays]
+    return result

@@ -18,10 +18,6 @@ from latentmdp.optimism.model import Known, OptimisticModel
 if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
-SIDES = (0.0, 1e-9, 0.1, 0.3)  # whole histories, exact merging, then cells
-MOST_NODES = 20_000
-TREE_NODES = 1_500  # whole histories up to here
-
 
 @dataclass(frozen=True)
 class Observations:
@@ -127,18 +123,16 @@ def _g_statistic(x: Floats, y: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Memory:
-    """A graph of memory nodes; arrays as `kernels/memory.py` fills them."""
+    """A graph of memory nodes by step, node numbers as in an arena; made by `growth.Growth`."""
 
     observations: Observations
-    likelihood: Floats  # (observations, M)
-    side: float  # of the cells; 0 for whole histories
-    complete: bool
+    order: Ints  # (nodes,) number of each node in the growing graph
     state: Ints
     step: Ints
-    span: Ints
-    first: Ints
-    belief: Floats
-    edge: Ints
+    span: Ints  # (H + 1,) first node of every step
+    first: Ints  # (S,) node of every first state
+    belief: Floats  # (nodes, M)
+    edge: Ints  # (nodes, A) where the successors of an action begin
     succ: Ints
 
     @property
@@ -169,37 +163,3 @@ def drifted(new: Floats, old: Floats, much: float = 0.05) -> bool:
         return True
     high = [np.maximum(x.max(axis=1, initial=0.0, keepdims=True), 1e-300) for x in (new, old)]
     return bool((np.abs(new / high[0] - old / high[1]) > much).any())
-
-
-def grow(
-    known: Known, seen: Observations, likelihood: Floats, sides: tuple[float, ...] = SIDES
-) -> Memory:
-    """The finest memory that fits: whole histories, merged beliefs, beliefs in cells."""
-    for side in sides:
-        most = TREE_NODES if side == 0.0 else MOST_NODES
-        memory = _grow(known, seen, likelihood, side, most)
-        if memory.complete:
-            break
-    return memory
-
-
-def _grow(known: Known, seen: Observations, likelihood: Floats, side: float, most: int) -> Memory:
-    from latentmdp.kernels.memory import build
-
-    S, A, H, M = known.S, known.A, known.H, known.M
-    integer = np.int64
-    widest = int((seen.start[A::A] - seen.start[:-1:A]).max(initial=0))
-    state, step = np.zeros(most, integer), np.zeros(most, integer)
-    span, first = np.zeros(H + 1, integer), np.zeros(S, integer)
-    belief, keys = np.zeros((most + 1, M)), np.zeros((most + 1, M), integer)
-    edge, succ = np.zeros((most, A), integer), np.zeros(most * widest, integer)
-    table = np.zeros(2 * most + 1 if side > 0 else 1, integer)
-    nodes, edges, complete = build(
-        (H + 1) * S, H, S, A, known.root, seen.start, seen.next, likelihood,
-        consistent(known, seen), max(side, 1e-12), side == 0.0, state, step, span, first, belief,
-        keys, edge, succ, table,
-    )  # fmt: skip
-    return Memory(
-        seen, likelihood, side, bool(complete), state[:nodes], step[:nodes], span, first,
-        belief[:nodes], edge[:nodes], succ[:edges],
-    )  # fmt: skip

@@ -1,0 +1,274 @@
+"""The depth-first solve by belief: against a recursion without bounds, and what it leaves out."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import latentmdp as lm
+from latentmdp.learning.counts import Counts
+from latentmdp.optimism import growth as growth_module
+from latentmdp.optimism import history
+from latentmdp.optimism.confidence import ESTIMATE, Setting, rule_named
+from latentmdp.optimism.growth import Growth, Kind
+from latentmdp.optimism.memory import Observations, likelihoods
+from latentmdp.optimism.memory_search import MemorySearch
+from latentmdp.optimism.model import Known
+from latentmdp.optimism.plan import make_planner, optimistic_plan
+from optimism_twin import backup, graph_value, random_counts, small_model, symbol
+
+MAZE = "maze:size=4,goals=3,horizon=10"
+EVERY = Kind(10_000, 1e-9, every=True)
+GARNET = "garnet:states=8,actions=2,contexts=3,horizon=7,shared_support=1,shared_rewards=1"
+
+
+def grown(model, visits, kind=None, algorithm="mvp", scale=1.0, table=None):
+    """A graph and what is solved on it, for one model and this table of default actions."""
+    known, counts = Known.of(model), Counts.from_visits(visits)
+    setting = Setting(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
+    rule = ESTIMATE if algorithm == "greedy" else rule_named(algorithm)
+    search = MemorySearch(known, rule, setting, counts)
+    if table is not None:
+        search.table[:] = table
+    seen = Observations.of(search.model)
+    graph = Growth(known, seen, kind or Kind(10_000, 1e-9))
+    graph.start(likelihoods(known, counts, seen, np.arange(known.S * known.A)))
+    return graph, graph.solve(0, search), search
+
+
+# -------------------------------------------------------------------- the slow twin
+
+
+def by_belief(model, visits, algorithm, setting, search, graph, table):
+    """Value of the best policy by belief: all actions tried, nothing merged, nothing reused.
+
+    Where going on without memory reaches what a known context would, it goes on without.
+    """
+    seen, rows, M, A = graph.seen, search.model, model.M, model.A
+
+    def values(s, a, after):
+        """Backups of all contexts; `after(m, x)` is the value that follows."""
+        v = [[after(m, x) for x in range(model.S)] for m in range(M)]
+        return np.array(
+            [backup(model, visits, algorithm, setting, m, s, a, v[m]) for m in range(M)]
+        )
+
+    @cache
+    def default(t, s):
+        if t == model.H:
+            return np.zeros(M)
+        return values(s, int(table[t, s]), lambda m, x: default(t + 1, x)[m])
+
+    @cache
+    def known(t, s):
+        if t == model.H:
+            return np.zeros(M)
+        return np.max([values(s, a, lambda m, x: known(t + 1, x)[m]) for a in range(A)], axis=0)
+
+    def seen_next(m, s, a):
+        row = (m * model.S + s) * A + a
+        return rows.next[rows.indptr[row] : rows.indptr[row + 1]]
+
+    def best(t, s, b):
+        if t == model.H:
+            return np.zeros(M)
+        found = None
+        for a in range(A):
+            q = values(s, a, lambda m, x: default(t + 1, x)[m])
+            bound = values(s, a, lambda m, x: known(t + 1, x)[m])
+            if b @ q < b @ bound - 1e-12:
+                child = {}
+                for o in range(seen.start[s * A + a], seen.start[s * A + a + 1]):
+                    new = b * graph.likelihood[o]
+                    if new.sum() > 0:
+                        x = int(seen.next[o])
+                        child[int(seen.symbol[o]), x] = best(t + 1, x, new / new.sum())
+
+                def after(m, x, s=s, a=a, child=child):
+                    if x in seen_next(m, s, a):
+                        return child.get((symbol(model, m, s, a, x), x), default(t + 1, x))[m]
+                    return default(t + 1, x)[m]
+
+                q = values(s, a, after)
+            if found is None or b @ q > b @ found + 1e-12:
+                found = q
+        return found
+
+    total = 0.0
+    for s in range(model.S):
+        w = model.w * model.nu[:, s]
+        if w.sum() > 0:
+            total += w @ best(0, s, w / w.sum())
+    return total
+
+
+@settings(max_examples=250)
+@given(st.integers(0, 2**32 - 1))
+def test_bounds_and_merging_do_not_change_the_value(seed):
+    """The solve equals the recursion without them. Below the cap there are no ties to differ in."""
+    rng = np.random.default_rng(seed)
+    algorithm = str(rng.choice(["mvp", "bernstein", "greedy"]))
+    S, H = (2, 3) if rng.integers(2) else (3, 2)
+    M, observe = int(rng.integers(2, 4)), bool(rng.integers(2))
+    model = small_model(rng, M, S, 2, H, bool(rng.integers(4) == 0), observe)
+    visits = random_counts(rng, model, (5, 20, 100, 1000, 10**4, 10**5))
+    scale = float(rng.choice([0.1, 0.03, 0.01]))
+    table = rng.integers(0, 2, (H, S))
+    graph, solved, search = grown(model, visits, None, algorithm, scale, table)
+    setting = Setting(M, S, 2, H, 1000, 0.1, scale)
+    slow = by_belief(model, visits, algorithm, setting, search, graph, table)
+    assert solved.fits
+    assert solved.value == pytest.approx(slow, abs=1e-9)
+    full, every, _ = grown(model, visits, EVERY, algorithm, scale, table)
+    assert graph.nodes <= full.nodes
+    assert solved.tried <= every.tried
+
+
+# -------------------------------------------------------------------- what is left out
+
+
+def test_nothing_is_expanded_behind_saturated_rows():
+    """Rows with visits, at the cap whatever follows: the first nodes are enough."""
+    model = lm.make(MAZE)
+    visits = random_counts(np.random.default_rng(0), model, (100,))
+    graph, solved, search = grown(model, visits, scale=1.0)
+    assert graph.nodes == np.count_nonzero(model.nu.sum(axis=0))
+    assert solved.value == search.upper == 1.0
+    assert grown(model, visits, algorithm="greedy")[0].nodes > 100  # others plan through them
+
+
+def test_later_models_and_plans_use_the_nodes_that_are_there():
+    model = lm.make(MAZE)
+    visits = random_counts(np.random.default_rng(0), model, (100,))
+    graph, first, search = grown(model, visits, algorithm="greedy")
+    action, nodes = first.action.copy(), graph.used.copy()
+    again = graph.solve(0, search)
+    assert np.array_equal(graph.used, nodes)
+    assert np.array_equal(again.action[again.where], action[again.where])
+    assert again.value == first.value
+
+
+def test_what_is_not_needed_is_not_expanded():
+    """Only actions whose bound is above the value found, and if going on without is not enough."""
+    model = lm.make(MAZE)
+    visits = random_counts(np.random.default_rng(0), model, (1000,))
+    graph, solved, _ = grown(model, visits, algorithm="greedy")
+    full, every, _ = grown(model, visits, EVERY, algorithm="greedy")
+    expanded = np.count_nonzero(graph.edge[: graph.nodes] >= graph.fixed)
+    assert graph.nodes < full.nodes
+    assert expanded < 0.6 * np.count_nonzero(full.edge[: full.nodes] >= full.fixed)
+    assert solved.tried < 0.7 * every.tried
+    assert solved.value == pytest.approx(every.value, abs=1e-9)
+
+
+def test_reach_is_that_of_the_policy():
+    """In the true model, without pooling anything away, reach is the probability of a node."""
+    model = lm.make(MAZE)
+    visits = np.rint(model.P * 2**40).astype(np.int64)
+    graph, solved, _ = grown(model, visits, algorithm="greedy")
+    reach = graph.reach(solved.action, solved.where)
+    step = graph.step[graph.D : graph.D + graph.nodes]
+    totals = np.bincount(step, reach, minlength=model.H)
+    assert totals[0] == pytest.approx(1.0)
+    assert np.all(np.diff(totals) < 1e-9)  # what is not expanded is lost to default nodes
+    assert totals[3] > 0.5
+
+
+# -------------------------------------------------------------------- in the planner
+
+
+def planner_of(model, seed=0, scale=0.02, algorithm="mvp"):
+    known = Known.of(model)
+    setting = Setting(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
+    stream = np.random.default_rng(seed)
+    return make_planner(known, rule_named(algorithm), setting, "history", stream), setting
+
+
+def visited(model, counts, rng, factor):
+    """More visits everywhere, in the model's own proportions; all rows have a new snapshot."""
+    n = np.maximum((factor * counts.n).astype(np.int64), 5000)
+    visits = rng.multinomial(n.reshape(model.M, model.S, model.A), model.P)
+    counts.n_next[:] += visits.reshape(counts.rows, -1)[counts.slot_row, counts.next]
+    counts.n[:] += n
+    counts.snapshot_all()
+
+
+@pytest.mark.parametrize("spec", [MAZE, GARNET])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monkeypatch):
+    """In another arena the policy in force has the same value, that of the graph handed out."""
+    model, rng = lm.make(spec), np.random.default_rng(3)
+    monkeypatch.setattr(growth_module, "KINDS", growth_module.KINDS[1:])
+    monkeypatch.setattr(history, "KINDS", growth_module.KINDS)
+    planner, setting = planner_of(model, algorithm=algorithm)
+    counts, moved = Counts.for_model(model), 0
+    remember = planner._remember
+
+    def checked(memory):
+        nonlocal moved
+        first, old = planner.searches[0], planner.memory
+        before = first.evaluate(planner.policy) if old is not None else None
+        remember(memory)
+        if before is not None:
+            moved += 1
+            assert planner.searches[0].evaluate(planner.policy) == pytest.approx(before, abs=1e-12)
+
+    monkeypatch.setattr(planner, "_remember", checked)
+    for _ in range(10):
+        visited(model, counts, rng, 0.1)
+        answer = planner.replan(counts)
+        slow = graph_value(model, counts.snapshot_visits(), algorithm, setting, answer.policy)
+        assert answer.value == pytest.approx(slow, abs=1e-9)
+        assert answer.value <= answer.upper + 1e-12
+    assert moved > 0
+
+
+@pytest.mark.parametrize("spec", [MAZE, GARNET])
+def test_a_restored_planner_grows_on_to_the_same_bits(spec):
+    model, rng = lm.make(spec), np.random.default_rng(5)
+    going, _ = planner_of(model)
+    counts, nodes = Counts.for_model(model), set()
+    for step in range(12):
+        visited(model, counts, rng, 0.1)
+        if step in (4, 8):
+            resumed, _ = planner_of(model, seed=99)
+            resumed.restore(going.state(), counts)
+        answer = going.replan(counts)
+        nodes.add(going.growth.nodes)
+        if step >= 4:
+            other = resumed.replan(counts)
+            assert (other.value, other.upper, other.nodes) == (
+                answer.value,
+                answer.upper,
+                answer.nodes,
+            )
+            assert other.policy == answer.policy
+            assert np.array_equal(resumed.growth.G, going.growth.G)
+    assert going.kind > 0
+    assert len(nodes) > 2
+
+
+def test_a_graph_without_room_is_cut_and_certified(monkeypatch):
+    """Coarser kinds are tried in turn; with none left, what does not fit goes on without memory."""
+    model = lm.make(GARNET)
+    visits = random_counts(np.random.default_rng(1), model, (300,))
+    few = (Kind(50, 0.0, every=True), Kind(60, 1e-9), Kind(70, 0.1), Kind(80, 0.3))
+    monkeypatch.setattr(history, "KINDS", few)
+    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
+    assert plan.planner.kind == 3
+    assert plan.planner.growth.nodes <= 80
+    setting = Setting(model.M, model.S, model.A, model.H, 1000, 0.1, 0.02)
+    assert plan.lower == pytest.approx(graph_value(model, visits, "mvp", setting, plan.policy))
+    assert plan.lower <= plan.upper
+
+
+def test_too_many_likely_nodes_leave_out_the_least_likely(monkeypatch):
+    model = lm.make(MAZE)
+    visits = random_counts(np.random.default_rng(1), model, (300,))
+    many = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.001)
+    monkeypatch.setattr(history, "MOST", 40)
+    few = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.001)
+    assert few.planner.memory.N <= 40 < many.planner.memory.N
+    assert few.lower <= few.upper
