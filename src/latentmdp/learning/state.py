@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
 
 State = dict[str, Any]
-FORMAT = 3
+FORMAT = 4
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON = "json"
 
