@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from latentmdp.kernels import _cache
+from latentmdp.kernels import _cache, _compiler
 from latentmdp.kernels._cache import helper
 
 KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
@@ -74,7 +74,8 @@ def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
     kernels.mkdir(parents=True)
     for file in (kernels.parent / "__init__.py", kernels / "__init__.py"):
         file.write_text("")
-    shutil.copy(_cache.__file__, kernels)
+    for file in (_cache.__file__, _compiler.__file__):
+        shutil.copy(file, kernels)
     low, high = kernels / "low.py", kernels / "high.py"
     head = "from latentmdp.kernels._cache import helper, kernel\n"
     low.write_text(head + "@helper\ndef f():\n    return 1\n")

@@ -26,6 +26,8 @@ import numba
 import numpy as np
 from numba.core import event
 
+from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
+
 
 def _defer_blas_check() -> None:
     """Let Numba look for SciPy's BLAS when a function first needs it, not at every start (0.2 s).
@@ -123,12 +125,17 @@ def _throwaway() -> str:
     return folder
 
 
+def _njit(compiler: type[KernelCompiler], **options: Any) -> Any:
+    njit: Any = numba.njit  # its type does not know all options
+    return njit(no_cfunc_wrapper=True, pipeline_class=compiler, **options)
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with Numba, cached on disk; see the module's docstring."""
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = _cache_folder(Path(function.__code__.co_filename))  # type: ignore[attr-defined]
     try:
-        return numba.njit(cache=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
+        return _njit(KernelCompiler, cache=True)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
@@ -139,7 +146,7 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     A call from Python would jump to nowhere, so overloads are hidden from Python's side of Numba's
     dispatcher, which then asks for a compilation, and that is refused.
     """
-    compiled: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[call-overload]
+    compiled = _njit(HelperCompiler, no_cpython_wrapper=True)(function)
 
     def remember(result: Any) -> None:
         compiled.overloads[tuple(result.signature.args)] = result

@@ -1,0 +1,110 @@
+"""Kernels compiled by the shortened pipeline do what the same functions do in plain Python."""
+
+import sys
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from latentmdp.kernels._cache import helper
+from latentmdp.kernels._compiler import KernelCompiler
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="is about what compiling does"
+)
+
+
+kernel = numba.njit(pipeline_class=KernelCompiler)
+
+
+class Inner(NamedTuple):
+    table: Any  # (N, M)
+    flags: Any  # (N,) booleans
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    value: Any  # (N,)
+    cube: Any  # (2, N, M)
+    size: int
+
+
+def example():
+    rng = np.random.default_rng(0)
+    table, cube = rng.normal(size=(5, 3)), rng.normal(size=(2, 5, 3))
+    return Outer(Inner(table, np.zeros(5, np.bool_)), np.zeros(5), cube, 5)
+
+
+def row_sum(row):
+    total = 0.0
+    for x in row:
+        total += x
+    return total
+
+
+def work(o, small, every_other):
+    """Elements by signed, unsigned, negative and mixed indices; rows; fields of fields; writes."""
+    last = 0.0
+    for n in range(o.size):
+        u = np.uint64(n)
+        o.value[n] = row_sum_of(o.inner.table[n]) + o.inner.table[n, -1] + o.cube[1, u, 0]
+        o.value[-1] += every_other[n]
+        o.inner.flags[n] = o.inner.table[n, 0] > 0.0
+        small[u] = n * 1000 + o.inner.flags[n]
+        if o.inner.flags[n]:
+            o = o  # set again, so that its fields may not be read early
+            last = o.value[n]
+    return last, o.inner.table.shape[1]
+
+
+def scratch(n):
+    return np.zeros(n)
+
+
+def with_scratch(x):
+    """An array made here and one from a helper: both are counted, and freed."""
+    a, b = np.empty(len(x)), make_scratch(len(x))
+    for i in range(len(x)):
+        a[i] = x[i]
+        b[i] += 2.0 * a[i]
+    return b[-1]
+
+
+def back(x):
+    return x
+
+
+def test_elements_rows_and_fields():
+    twin = example()
+    plain = (np.zeros(5, np.int16), np.arange(10.0)[::2])
+    global row_sum_of
+    row_sum_of = row_sum
+    expected = work(twin, *plain)
+    row_sum_of = helper(row_sum)
+    x, given = example(), (np.zeros(5, np.int16), np.arange(10.0)[::2])
+    assert kernel(work)(x, *given) == expected
+    assert np.array_equal(given[0], plain[0])
+    for a, b in zip([*x.inner, *x[1:3]], [*twin.inner, *twin[1:3]], strict=True):
+        assert np.array_equal(a, b)
+    assert len(set(x.inner.flags)) == 2
+
+
+@pytest.mark.parametrize("function", [with_scratch, back])
+def test_arrays_are_lent_and_given_back(function):
+    global make_scratch
+    make_scratch = helper(scratch)
+    compiled, x = kernel(function), np.arange(10_000.0)
+    assert np.array_equal(compiled(x), 2.0 * x[-1] if function is with_scratch else x)
+    _nrt_python.memsys_enable_stats()
+    try:
+        before, references = rtsys.get_allocation_stats(), sys.getrefcount(x)
+        for _ in range(50):
+            compiled(x)
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert sys.getrefcount(x) == references
+    assert after.alloc - before.alloc == after.free - before.free
+    assert after.alloc - before.alloc >= (100 if function is with_scratch else 0)
