@@ -30,6 +30,7 @@ class Effort(NamedTuple):
     gain: float  # less than this is no improvement
     tilts: int  # kicks by other weights
     jolts: int  # kicks by random actions
+    rest: int = 31  # searches without kicks after kicks have failed, at most
 
     @classmethod
     def for_size(cls, nodes: int, A: int, M: int, whole: bool = False) -> "Effort":
@@ -43,7 +44,7 @@ class Effort(NamedTuple):
         if whole and work <= 2500:
             return cls(3, True, 50, 1e-12, 8, 8)
         if work <= 1000:
-            return cls(1, False, 10, 1e-9, 4, 8)
+            return cls(1, False, 10, 1e-9, 4, 8, rest=7)
         if work <= 6000:
             return cls(1, False, 10, 1e-9, 2, 0)
         if work <= 20_000:
@@ -196,6 +197,6 @@ class MarkovSearch:
             return value
         better = self.search(effort, kicks.draw(effort, nodes))
         worth = max(EQUAL, WORTH * (self.upper - value))
-        self.patience = 1 if better > value + worth else min(2 * self.patience + 1, 31)
+        self.patience = 1 if better > value + worth else min(2 * self.patience + 1, effort.rest)
         self.wait = self.patience
         return better
