@@ -62,7 +62,7 @@ def demo_command(
     values, _ = lm.context_optimal(model)
     known = float((model.w[:, None] * model.nu * values[0]).sum())
     save_picture(model, out / "maze.png")
-    save_picture(model, out / "policy.png", policy=memory.policy)
+    save_picture(model, out / "policy.png", policy=memory.policy, step=model.H // 2)
     if not json:
         _say_plans(memory, markov, known)
 
