@@ -12,6 +12,7 @@ from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.simulation import simulate_counts, simulate_episodes
 from latentmdp.learning.state import FORMAT
 
 MAZE = "maze:size=3,goals=2,horizon=6"
@@ -339,3 +340,33 @@ def test_bad_values(change: dict, match: str) -> None:
     arguments = {"algorithm": "random", "episodes": 10, "optimal": (1.0, 1.0)} | change
     with pytest.raises(lm.ModelError, match=match):
         learn(lm.make(MAZE), **arguments)
+
+
+def test_what_would_read_beside_the_arrays_is_refused() -> None:
+    model, larger = (
+        lm.make("maze:size=3,goals=2,horizon=4"),
+        lm.make("maze:size=4,goals=2,horizon=4"),
+    )
+    plan = lm.plan(larger, "markov", gap=0.1, work_limit=10**6)
+    for algorithm in ("oracle", "greedy"):
+        with pytest.raises(lm.ModelError, match="the policy must be for H=4 steps and S=10 states"):
+            lm.learn(model, algorithm, episodes=10, optimal=plan)
+    for simulate in (simulate_episodes, simulate_counts):
+        with pytest.raises(lm.ModelError, match="the policy must be for"):
+            simulate(model, plan.policy, 10)
+        with pytest.raises(lm.ModelError, match="must be a PolicyGraph; found NoneType"):
+            simulate(model, None, 10)  # type: ignore[arg-type]
+
+
+def test_other_kinds_of_input_are_refused_in_a_sentence() -> None:
+    with pytest.raises(lm.ModelError, match="learn needs a LatentMDP; it was given a str"):
+        lm.learn("maze", episodes=10)  # type: ignore[arg-type]
+    with pytest.raises(lm.ModelError, match="audit needs a Run, as learn gives"):
+        lm.audit("run")  # type: ignore[arg-type]
+    model = lm.make("bandit")
+    for setting in ({"bonus_scale": 1e300}, {"delta": 1e-320}):
+        with pytest.raises(lm.ModelError, match="delta must be at least 1e-200 and bonus_scale"):
+            lm.learn(model, episodes=10, optimal=(0.0, 1.0), **setting)  # type: ignore[arg-type]
+    visits = np.full((model.M, model.S, model.A, model.S), 2**62)
+    with pytest.raises(lm.ModelError, match="visits of a row must stay below 2"):
+        lm.optimistic_plan(model, visits)

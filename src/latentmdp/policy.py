@@ -426,6 +426,8 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
 
 def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's."""
+    if not isinstance(policy, PolicyGraph):
+        raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.H != model.H or policy.S != model.S:
         raise ModelError(
             f"the policy must be for H={model.H} steps and S={model.S} states; "

@@ -78,6 +78,8 @@ class Counts:
         if visits.size and visits.min() < 0:
             where = tuple(int(i) for i in np.argwhere(visits < 0)[0])
             raise ModelError(f"visits must not be negative; visits{list(where)} is {visits[where]}")
+        if visits.size and visits.sum(axis=3, dtype=np.float64).max() >= 2.0**62:
+            raise ModelError("visits of a row must stay below 2^62 in all; some do not")
         M, S, A, _ = visits.shape
         flat = visits.reshape(M * S * A, S)
         row, nxt = np.nonzero(flat)

@@ -73,9 +73,12 @@ def learn(
 def checked(spec: Spec, model: LatentMDP) -> Spec:
     """The spec with exact types; bad values are refused in one sentence, before any work."""
     from latentmdp.learning.simulation import SIMULATORS
+    from latentmdp.model import LatentMDP
     from latentmdp.optimism.confidence import Setting
     from latentmdp.optimism.model import check_learnable
 
+    if not isinstance(model, LatentMDP):
+        raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
     choice = Choice(
         spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale, spec.ties
     )
@@ -96,6 +99,8 @@ def find_optimal(
     model: LatentMDP, spec: Spec, optimal: Any = None
 ) -> tuple[tuple[float, float], PolicyGraph | None, float]:
     """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
+    from latentmdp.policy import check_fits
+
     started = time.perf_counter()
     if optimal is None:
         from latentmdp.planning import plan
@@ -112,6 +117,7 @@ def find_optimal(
             raise KeyboardInterrupt
     policy = getattr(optimal, "policy", None)
     if policy is not None:
+        check_fits(model, policy)
         lower, upper = float(optimal.lower), float(optimal.upper)
     else:
         lower, upper = _pair(optimal)

@@ -11,6 +11,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.counts import Counts
+from latentmdp.policy import check_fits
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -191,6 +192,7 @@ def simulate_episodes(
     model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
+    check_fits(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = np.zeros((2, episodes, model.H), dtype=np.int64)
@@ -206,6 +208,7 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
+    check_fits(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)

@@ -42,6 +42,11 @@ class Setting:
             raise ModelError(f"delta must lie strictly between 0 and 1; it is {self.delta}")
         if not (math.isfinite(self.scale) and self.scale >= 0.0):
             raise ModelError(f"bonus_scale must be finite and at least 0; it is {self.scale}")
+        if self.delta < 1e-200 or self.scale > 1e100:  # squares and quotients stay finite
+            raise ModelError(
+                "delta must be at least 1e-200 and bonus_scale at most 1e100; "
+                f"they are {self.delta} and {self.scale}"
+            )
 
     @cached_property
     def iota(self) -> float:

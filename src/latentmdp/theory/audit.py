@@ -51,9 +51,12 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
     >>> report["decomposition"].held, report["updates"].held
     (True, True)
     """
+    from latentmdp.learning.run import Run
     from latentmdp.theory.audit_report import build_report
     from latentmdp.theory.variance import max_variance
 
+    if not isinstance(run, Run):
+        raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
     if run.episodes < 1:
         raise ModelError("an audit needs a run with episodes; none has been played yet")
     auditor = Auditor(run.model, run.spec, run.best_value)
