@@ -13,7 +13,7 @@ from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session, Spec
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
-from latentmdp.learning.state import FORMAT
+from latentmdp.learning.state import FORMAT, digest
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 COLUMNS = [
@@ -205,12 +205,13 @@ def test_memory_stays_flat() -> None:
 
 
 def changed(path, **fields: object) -> None:
-    """Rewrite what a saved state says in its JSON part; None removes a field."""
+    """Rewrite what a saved state says in its JSON part, as if saved so; None removes a field."""
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     state = json.loads(bytes(arrays["json"]).decode()) | fields
     state = {name: value for name, value in state.items() if value is not None}
     arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
+    arrays["digest"] = digest(arrays)
     np.savez(path, **arrays)
 
 
@@ -236,6 +237,25 @@ def test_other_formats_are_refused(tmp_path) -> None:
     changed(tmp_path / "learner.npz", format=FORMAT, updates=None)
     with pytest.raises(lm.ModelError, match=r"must hold a whole saved learner.*'updates'"):
         Learner.load(tmp_path / "learner.npz")
+
+
+@pytest.mark.parametrize("kind", ["run", "learner"])
+def test_what_was_changed_since_it_was_saved_is_refused(kind, tmp_path) -> None:
+    """Every array in turn: compiled code would trust it."""
+    if kind == "run":
+        learn(lm.make(MAZE), "mvp", 100, "history", optimal=(0.9, 1.0)).save(tmp_path)
+    else:
+        Learner(lm.make(MAZE), "mvp", episodes=10).save(tmp_path / "learner.npz")
+    path = tmp_path / f"{kind}.npz"
+    with np.load(path, allow_pickle=False) as archive:
+        whole = {name: archive[name] for name in archive.files}
+    for name, array in whole.items():
+        other = array.copy().reshape(-1)
+        other = np.append(other, other[:1]) if other.size else np.zeros(1, dtype=array.dtype)
+        np.savez(path, **(whole | {name: other}))
+        with pytest.raises(lm.ModelError, match=rf"{kind}\.npz: must hold a") as refused:
+            load_run(tmp_path) if kind == "run" else Learner.load(path)
+        assert "\n" not in str(refused.value)
 
 
 def test_a_run_and_its_model_stay_together(tmp_path) -> None:

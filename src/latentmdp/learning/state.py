@@ -2,11 +2,13 @@
 
 Written as one npz file, atomically: arrays by their path (`counts.n`), everything else as one
 JSON text. Nothing is ever pickled. The file says which format it has; another one is refused, since
-a state that is misread would go on to other bits without a word.
+a state that is misread would go on to other bits without a word. So is one whose contents are not
+as they were written: compiled code trusts them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 FORMAT = 4
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
-_JSON = "json"
+_JSON, _DIGEST = "json", "digest"
 
 
 def save_state(path: PathLike, state: State) -> None:
@@ -34,7 +36,18 @@ def save_state(path: PathLike, state: State) -> None:
     stamp = {"format": FORMAT, "written_by": f"latentmdp {__version__}"}
     text = json.dumps(stamp | _split(state, "", arrays), allow_nan=False)
     arrays[_JSON] = np.frombuffer(text.encode(), dtype=np.uint8)
+    arrays[_DIGEST] = digest(arrays)
     write_npz(path, arrays, level=1)
+
+
+def digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Of all that the arrays hold, but for an earlier digest among them."""
+    found = hashlib.sha256()
+    for name in sorted(set(arrays) - {_DIGEST}):
+        array = arrays[name]
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(found.digest(), dtype=np.uint8)
 
 
 def load_state(path: PathLike, kind: str) -> State:
@@ -43,6 +56,7 @@ def load_state(path: PathLike, kind: str) -> State:
     from latentmdp.formats.files import refusal
 
     arrays = read_npz(path)
+    as_written = np.array_equal(digest(arrays), arrays.pop(_DIGEST, ()))
     try:
         state: State = json.loads(bytes(arrays.pop(_JSON)).decode())
         if state["kind"] != kind:
@@ -53,6 +67,8 @@ def load_state(path: PathLike, kind: str) -> State:
                 f"must have format {FORMAT} of a saved {kind}; it was written by {writer} in "
                 "another one: go on with that version, or start anew"
             )
+        if not as_written:
+            raise ModelError(f"must hold a {kind} as it was saved; it has been changed since")
         state.pop("written_by")
         for name, array in arrays.items():
             *parents, last = name.split(".")
