@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
+from latentmdp.kernels import _cache
 from latentmdp.kernels._cache import helper
 from latentmdp.kernels._compiler import KernelCompiler
 
@@ -108,3 +109,16 @@ def test_arrays_are_lent_and_given_back(function):
     assert sys.getrefcount(x) == references
     assert after.alloc - before.alloc == after.free - before.free
     assert after.alloc - before.alloc >= (100 if function is with_scratch else 0)
+
+
+def test_a_numba_newer_than_we_know_compiles_by_its_own_stages(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(_cache, "NEWEST", (0, 1))
+        double = _cache._njit(KernelCompiler)(_double)
+    assert double._compiler.pipeline_class is numba.core.compiler.Compiler
+    assert double(21) == 42
+    assert _cache._njit(KernelCompiler)(_double)._compiler.pipeline_class is KernelCompiler
+
+
+def _double(x):
+    return 2 * x

@@ -125,9 +125,15 @@ def _throwaway() -> str:
     return folder
 
 
+NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with, from 0.61 on
+
+
 def _njit(compiler: type[KernelCompiler], **options: Any) -> Any:
+    """Numba's `njit` by our own stages; by its own ones where it is newer than we know."""
     njit: Any = numba.njit  # its type does not know all options
-    return njit(no_cfunc_wrapper=True, pipeline_class=compiler, **options)
+    if numba.version_info.short <= NEWEST:
+        options["pipeline_class"] = compiler
+    return njit(no_cfunc_wrapper=True, **options)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
