@@ -2,7 +2,8 @@
 
 Compiling is most of a first `learn` or `plan`. Compared with plain `njit`:
 
-- a call such as `int64 + int64` is typed once, not at every place (`_Remembering`);
+- a call such as `int64 + int64` is typed once, not at every place, and a helper is not compiled
+  again for every constant it is called with (`_Remembering`);
 - a field of a tuple of arrays is read once, where the tuple comes from (`_Hoisting`);
 - an element of an array takes a dozen instructions of intermediate code, not thirty (`_Lower`);
 - references are counted only in functions that make or return arrays (`_counts_references`);
@@ -98,7 +99,10 @@ _KNOWN: dict[Any, dict[Any, Any]] = {}  # by compiler flags: signatures of calls
 
 
 class _Remembering:
-    """A typing context that remembers what calls of Numba's own functions return."""
+    """A typing context that remembers what calls of Numba's own functions return.
+
+    Helpers see an integer where the call has `0` or `-1`: else each constant has its own copy.
+    """
 
     def __init__(self, context: Any, flags: Any) -> None:
         self._context, self._known = context, _KNOWN.setdefault(flags.copy(), {})
@@ -107,6 +111,8 @@ class _Remembering:
         return getattr(self._context, name)
 
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
+        if isinstance(function, types.Dispatcher):
+            args = tuple(map(types.unliteral, args))
         if not isinstance(function, types.Function):
             return self._context.resolve_function_type(function, args, kws)
         call = function, tuple(args), tuple(kws.items())
