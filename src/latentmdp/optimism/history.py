@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
 LOOK = 1.05  # visits must have grown by this factor before the memory is looked at again
-RARE = 1e-6  # nodes that are less likely than this are not planned with
-MOST = 20_000  # nodes are planned with, at most
+RARE = 1e-7  # nodes that are less likely than this are not planned with
+MOST = 8_000  # nodes are planned with; if more are likely, only the likelier ones
 
 
 @dataclass
