@@ -13,6 +13,7 @@ Compiling is most of a first `learn` or `plan`. Compared with plain `njit`:
 The machine code is as fast as before, and computes the same bits.
 """
 
+import operator
 from collections import defaultdict
 from typing import Any
 
@@ -151,18 +152,31 @@ def _is_element(signature: Any) -> bool:
 
 
 class _Lower(Lower):
-    """Numba's code, but for elements of arrays."""
+    """Numba's code, but for elements of arrays; calls are not typed a second time."""
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        if not expr.static_lhs is expr.static_rhs is ir.UNDEFINED:
+            return super().lower_binop(resty, expr, op)
+        return self._call(resty, op, (expr.lhs, expr.rhs), self.fndesc.calltypes[expr])
+
+    def _call(self, resty: Any, op: Any, variables: Any, signature: Any) -> Any:
+        function = self.context.typing_context.resolve_value_type(op)
+        if signature.args not in function._impl_keys:  # `x += y` was typed, and is done by `x + y`
+            function.get_call_type(self.context.typing_context, signature.args, {})
+        values = [self._cast_var(*pair) for pair in zip(variables, signature.args, strict=True)]
+        result = self.context.get_function(function, signature)(self.builder, values)
+        return self.context.cast(self.builder, result, signature.return_type, resty)
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         if not _is_element(signature):
-            return super().lower_getitem(resty, expr, value, index, signature)
+            return self._call(resty, operator.getitem, (value, index), signature)
         address = self._address(value, index, signature)
         item = load_item(self.context, self.builder, signature.args[0], address)
         return self.context.cast(self.builder, item, signature.return_type, resty)
 
     def lower_setitem(self, target: Any, index: Any, value: Any, signature: Any) -> Any:
         if not _is_element(signature):
-            return super().lower_setitem(target, index, value, signature)
+            return self._call(types.none, operator.setitem, (target, index, value), signature)
         array, _, kind = signature.args
         address = self._address(target, index, signature)
         item = self.context.cast(self.builder, self._cast_var(value, kind), kind, array.dtype)
