@@ -98,6 +98,38 @@ def test_ctrl_c_that_a_callback_swallows_is_sent_again():
     assert done.stderr == "latentmdp: interrupted\n"
 
 
+@pytest.mark.parametrize("command", ["demo", "plan --compare", "report --plan 60"])
+def test_ctrl_c_while_planning_ends_a_command_that_would_go_on(command, tmp_path):
+    """`plan` answers Ctrl-C with its bounds so far; other commands must not take them and go on."""
+    model = lm.make("garnet:contexts=8,states=12,actions=4,horizon=20")
+    name, *options = command.split()
+    given = {"demo": ["--out", str(tmp_path / "demo")], "plan": [str(tmp_path / "model.npz")]}
+    if name == "plan":
+        lm.save(model, tmp_path / "model.npz")
+    if name == "report":
+        lm.learn(model, "random", 10, optimal=(0.0, 1.0)).save(tmp_path / "run")
+        given["report"] = [str(tmp_path / "run"), "--out", str(tmp_path / "page.html")]
+    code = (
+        "import os, signal, sys, threading\n"
+        "from latentmdp import cli\n"
+        "from latentmdp.planning import history, markov\n"
+        "for module, name in ((history, 'plan_history'), (markov, 'plan_markov')):\n"
+        "    def start(*a, real=getattr(module, name), **k):\n"
+        "        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "        return real(*a, **k)\n"
+        "    setattr(module, name, start)\n"
+        f"sys.argv = ['latentmdp', {name!r}, *{given[name] + options!r}]\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=100
+    )
+    assert done.returncode == 130
+    assert done.stderr.endswith("latentmdp: interrupted\n")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
 def in_terminal(*arguments, columns=100):
     """The exit code and all output of a command that runs on a terminal."""
     main, side = pty.openpty()

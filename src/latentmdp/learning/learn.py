@@ -103,7 +103,7 @@ def find_optimal(
 
     started = time.perf_counter()
     if optimal is None:
-        from latentmdp.planning import plan
+        from latentmdp.planning.plan import not_interrupted, plan
 
         optimal = plan(
             model,
@@ -113,8 +113,7 @@ def find_optimal(
             work_limit=OPTIMAL_WORK[spec.policy_class],
             memory_limit=OPTIMAL_MEMORY,
         )
-        if optimal.status == "interrupted":
-            raise KeyboardInterrupt
+        not_interrupted(optimal)
     policy = getattr(optimal, "policy", None)
     if policy is not None:
         check_fits(model, policy)

@@ -108,6 +108,13 @@ def plan(
     )  # fmt: skip
 
 
+def not_interrupted(found: Plan) -> Plan:
+    """The plan; a Ctrl-C that ended it is raised, for callers that would else go on with it."""
+    if found.status == "interrupted":
+        raise KeyboardInterrupt
+    return found
+
+
 def relative_gap(lower: float, upper: float) -> float:
     """`(upper - lower) / |upper|`."""
     if upper == lower:
