@@ -307,6 +307,13 @@ def test_warm_replans_are_as_certified_as_cold_ones(algorithm, policy_class):
         assert warm.value == pytest.approx(slow, abs=1e-9)
 
 
+def test_warm_must_be_a_plan():
+    model = lm.make("maze:size=3,goals=2,horizon=4")
+    visits = np.zeros((model.M, model.S, model.A, model.S), dtype=int)
+    with pytest.raises(lm.ModelError, match="warm must be an earlier optimistic plan; it is a str"):
+        optimistic_plan(model, visits, warm="x")
+
+
 def test_warm_plan_starts_from_the_last_one():
     model = lm.make("maze:size=3,goals=2,horizon=6")
     visits = random_counts(np.random.default_rng(0), model, (10, 1000))

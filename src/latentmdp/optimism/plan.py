@@ -63,7 +63,8 @@ def optimistic_plan(
 
     `visits (M, S, A, S)` are observed transitions (or a learner's counts, of which the snapshot is
     used). The model gives `w, nu, R, H`; its `P` is not used. `episodes` and `delta` enter through
-    `iota`; `bonus_scale` multiplies the bonus or the radius.
+    `iota`; `bonus_scale` multiplies the bonus or the radius. `warm`, an earlier plan of the same
+    problem with other visits, is where the search starts; one of another problem is of no use.
 
     >>> import latentmdp as lm, numpy as np
     >>> model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -73,6 +74,8 @@ def optimistic_plan(
     """
     from latentmdp.learning.counts import Counts
 
+    if not isinstance(warm, OptimisticPlan | None):
+        raise ModelError(f"warm must be an earlier optimistic plan; it is a {type(warm).__name__}")
     known = Known.of(model)
     counts = visits if isinstance(visits, Counts) else Counts.from_visits(visits)
     if (counts.M, counts.S, counts.A) != (known.M, known.S, known.A):
