@@ -26,8 +26,6 @@ import numba
 import numpy as np
 from numba.core import event
 
-from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
-
 
 def _defer_blas_check() -> None:
     """Let Numba look for SciPy's BLAS when a function first needs it, not at every start (0.2 s).
@@ -125,15 +123,20 @@ def _throwaway() -> str:
     return folder
 
 
-NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with, from 0.61 on
+NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with (and 0.61)
 
 
-def _njit(compiler: type[KernelCompiler], **options: Any) -> Any:
-    """Numba's `njit` by our own stages; by its own ones where it is newer than we know."""
+def _njit(inside: bool, **options: Any) -> Any:
+    """Numba's `njit` by our own stages; by its own ones where it is newer than we know.
+
+    `inside`: for calls from kernels alone.
+    """
     njit: Any = numba.njit  # its type does not know all options
     if numba.version_info.short <= NEWEST:
-        options["pipeline_class"] = compiler
-    return njit(no_cfunc_wrapper=True, **options)
+        from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
+
+        options["pipeline_class"] = HelperCompiler if inside else KernelCompiler
+    return njit(no_cfunc_wrapper=True, no_cpython_wrapper=inside, **options)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +144,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = _cache_folder(Path(function.__code__.co_filename))  # type: ignore[attr-defined]
     try:
-        return _njit(KernelCompiler, cache=True)(function)
+        return _njit(inside=False, cache=True)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
@@ -152,7 +155,7 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     A call from Python would jump to nowhere, so overloads are hidden from Python's side of Numba's
     dispatcher, which then asks for a compilation, and that is refused.
     """
-    compiled = _njit(HelperCompiler, no_cpython_wrapper=True)(function)
+    compiled = _njit(inside=True)(function)
 
     def remember(result: Any) -> None:
         compiled.overloads[tuple(result.signature.args)] = result
