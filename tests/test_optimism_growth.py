@@ -264,6 +264,20 @@ def test_a_graph_without_room_is_cut_and_certified(monkeypatch):
     assert plan.lower <= plan.upper
 
 
+def test_room_shrinks_with_contexts_and_holds_all_first_states(monkeypatch):
+    """Many contexts must not take all memory, and many first states must fit whatever the kind."""
+    model = lm.make("garnet:states=7,contexts=3,horizon=3,seed=1")
+    model = model.replace(nu=np.full((3, 7), 1 / 7))
+    visits = random_counts(np.random.default_rng(1), model, (300,))
+    monkeypatch.setattr(growth_module, "PAIRS", 3 * 12)
+    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
+    assert plan.planner.growth.room == 12
+    monkeypatch.setattr(growth_module, "PAIRS", 3)
+    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
+    assert plan.planner.growth.room == plan.planner.growth.nodes == 7
+    assert plan.lower <= plan.upper
+
+
 def test_too_many_likely_nodes_leave_out_the_least_likely(monkeypatch):
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(1), model, (300,))

@@ -33,6 +33,9 @@ KINDS = (
 )  # fmt: skip
 
 
+PAIRS = 3_000_000  # of a node and a context, at most: with many contexts there is room for less
+
+
 class Solved(NamedTuple):
     """A policy by belief: actions of the graph's nodes, and which of them have been solved."""
 
@@ -44,11 +47,13 @@ class Solved(NamedTuple):
 
 
 class Growth:
-    """A graph that grows. `O(kind.nodes (M + A))` memory, and that of the successors."""
+    """A graph that grows. `O(room (M + A))` memory, and that of the successors."""
 
     def __init__(self, known: Known, seen: Observations, kind: Kind) -> None:
         self.known, self.seen, self.kind = known, seen, kind
-        H, S, A, M, room = known.H, known.S, known.A, known.M, kind.nodes
+        H, S, A, M = known.H, known.S, known.A, known.M
+        firsts = int(np.count_nonzero(known.root.sum(axis=0)))
+        self.room = room = max(min(kind.nodes, PAIRS // M), firsts)
         self.fixed = H * len(seen.next)  # successors of actions that have not been expanded
         self.edges = self.fixed + room * int((seen.start[A::A] - seen.start[:-1:A]).max(initial=0))
         self.D = D = (H + 1) * S
@@ -130,7 +135,7 @@ class Growth:
         known, model = self.known, search.model
         sizes = (known.M, known.S, known.A, known.H)
         x = make_arena(
-            model.kind == "interval", model.cap, sizes, len(model.next), self.kind.nodes,
+            model.kind == "interval", model.cap, sizes, len(model.next), self.room,
             self.edges, self.G,
         )  # fmt: skip
         x.T[:] = search.arena.T
