@@ -16,7 +16,8 @@ import numpy as np
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup
-from latentmdp.kernels.optimistic_sweep import TOLERANCE, evaluate_policy, objective
+from latentmdp.kernels.optimistic_sweep import TOLERANCE
+from latentmdp.kernels.optimistic_values import evaluate_policy, objective
 
 
 @helper

@@ -8,7 +8,7 @@ import math
 
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
-from latentmdp.kernels.optimistic_sweep import context_known, mark_dirty, root_bound
+from latentmdp.kernels.optimistic_values import context_known, mark_dirty, root_bound
 
 MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = 1, 2, 3, 4
 

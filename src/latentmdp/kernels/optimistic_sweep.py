@@ -1,158 +1,17 @@
-"""Policies under an optimistic model: evaluation, reach weights, sweeps, checked switches, kicks.
+"""Better policies under an optimistic model: reach weights, sweeps, checked switches, kicks.
 
-Written for layered graphs; the Markov class is the graph of default nodes alone
-(`optimistic_arena.py`). A policy is an action per node, given by its offset in the arena's
-integers. Values of set 0 belong to the policy in force, `g` is the derivative of the objective in
-them.
-
-Below the cap backups are convex and monotone, so a backward sweep by `g` never lowers the
-objective; with the cap it may, so whatever a sweep proposes is kept only if exact evaluation
-agrees.
+`g` is the derivative of the objective in the values (set 0) of the policy in force. Below the cap
+backups are convex and monotone, so a backward sweep by `g` never lowers the objective; with the cap
+it may, so whatever a sweep proposes is kept only if exact evaluation agrees
+(`optimistic_values.py`).
 """
 
 from latentmdp.kernels._cache import helper, kernel
-from latentmdp.kernels.optimistic_arena import MEMO, arena_at
+from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup, push
+from latentmdp.kernels.optimistic_values import evaluate_policy, evaluate_remembered, objective
 
 TOLERANCE = 1e-12
-
-
-@helper
-def objective(x, which):
-    """Eq. (5): the mixture over contexts and first states."""
-    total = 0.0
-    for s in range(x.S):
-        for m in range(x.M):
-            w = x.P[x.root + m * x.S + s]
-            if w > 0.0:
-                total += w * x.F[x.alpha + (which * x.N + x.G[x.first + s]) * x.M + m]
-    return total
-
-
-@helper
-def evaluate_policy(x, policy, which):
-    """Exact optimistic values of a policy, to set `which`; returns the objective. `O(N M b)`."""
-    out = x.alpha + which * x.N * x.M
-    for t in range(x.H - 1, -1, -1):
-        for part in range(2):
-            n0 = t * x.S if part == 0 else x.G[x.span + t]
-            n1 = (t + 1) * x.S if part == 0 else x.G[x.span + t + 1]
-            if n1 > n0:
-                backup(x, n0, n1, x.every, policy, -1, 0, x.M, which, out)
-    return objective(x, which)
-
-
-@helper
-def mark_dirty(x, row):
-    """This row has changed: what is remembered must be brought up to date before use."""
-    rows = x.M * x.S * x.A
-    for k in range(MEMO + 1):
-        x.I[x.dirty + k * rows + row] = 1
-        x.I[x.stale + k * x.M + row // (x.S * x.A)] = 1
-
-
-@helper
-def mark_clean(x, k, m):
-    """What slot `k` remembers of context `m` is up to date."""
-    pairs = x.S * x.A
-    x.I[x.stale + k * x.M + m] = 0
-    for i in range(pairs):
-        x.I[x.dirty + (k * x.M + m) * pairs + i] = 0
-
-
-@helper
-def update_context(x, policy, k, m):
-    """Bring the values (set 0) of slot `k`'s policy in context `m` up to date with dirty rows.
-
-    Backwards; while no later value has moved, only nodes whose own row is dirty are touched.
-    """
-    S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
-    dirty = x.dirty + (k * M + m) * S * A
-    moved = False
-    for t in range(x.H - 1, -1, -1):
-        now = False
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            some = False
-            for n in range(n0, n1):
-                hit = moved or I[dirty + G[n] * A + I[policy + n]] != 0
-                some = some or hit
-                I[x.wanted + n] = hit
-            if not some:
-                continue
-            backup(x, n0, n1, x.wanted, policy, -1, m, m + 1, 0, x.q)
-            for n in range(n0, n1):
-                at = n * M + m
-                if I[x.wanted + n] and F[x.q + at] != F[x.alpha + at]:
-                    F[x.alpha + at] = F[x.q + at]
-                    now = True
-        moved = now
-
-
-@helper
-def recall(x, policy):
-    """The slot that remembers this policy's values; else the one used longest ago, as `-1 - k`."""
-    I, oldest = x.I, 0  # noqa: E741
-    for k in range(MEMO):
-        if I[x.age + k] > 0:
-            n, at = 0, x.memo_policy + k * x.N
-            while n < x.N and I[at + n] == I[policy + n]:
-                n += 1
-            if n == x.N:
-                return k
-        if I[x.age + k] < I[x.age + oldest]:
-            oldest = k
-    return -1 - oldest
-
-
-@helper
-def context_known(x, m):
-    """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`.
-
-    Only rows that are dirty or follow a value that moved.
-    """
-    S, A, M, F, I = x.S, x.A, x.M, x.F, x.I  # noqa: E741
-    known = x.alpha + 2 * x.N * M
-    dirty = x.dirty + (MEMO * M + m) * S * A
-    moved = False
-    for t in range(x.H - 1, -1, -1):
-        for a in range(A):
-            some = moved
-            for s in range(S):
-                hit = moved or I[dirty + s * A + a] != 0
-                some = some or hit
-                I[x.wanted + t * S + s] = hit
-            if not some:
-                continue
-            backup(x, t * S, (t + 1) * S, x.wanted, 0, a, m, m + 1, 2, x.q)
-            for n in range(t * S, (t + 1) * S):
-                if I[x.wanted + n]:
-                    F[x.known_q + (n * A + a) * M + m] = F[x.q + n * M + m]
-        moved = False
-        for n in range(t * S, (t + 1) * S):
-            value = F[x.known_q + n * A * M + m]
-            for a in range(1, A):
-                value = max(value, F[x.known_q + (n * A + a) * M + m])
-            if value != F[known + n * M + m]:
-                F[known + n * M + m] = value
-                moved = True
-    mark_clean(x, MEMO, m)
-
-
-@helper
-def root_bound(x):
-    """Certified bound on the objective: from the second step on, the context is known."""
-    total = 0.0
-    for s in range(x.S):
-        top = 0.0
-        for a in range(x.A):
-            value = 0.0
-            for m in range(x.M):
-                value += x.P[x.root + m * x.S + s] * x.F[x.known_q + (s * x.A + a) * x.M + m]
-            top = max(top, value)
-        total += top
-    return total
 
 
 @helper
@@ -355,50 +214,6 @@ def checked_pass(x, policy, value, every):
                 I[policy + n] = a
                 value = evaluate_policy(x, policy, 0)
     return value
-
-
-# ---------------------------------------------------- entries from Python: an arena's address
-
-
-@kernel
-def bound(here, contexts):
-    """`root_bound` after all rows of these contexts have changed."""
-    x = arena_at(here)
-    for m in contexts:
-        for i in range(x.S * x.A):
-            mark_dirty(x, m * x.S * x.A + i)
-        context_known(x, m)
-    return root_bound(x)
-
-
-@helper
-def evaluate_remembered(x, policy):
-    """Exact optimistic value of a policy; its values are in set 0.
-
-    The last few policies are remembered: only contexts with dirty rows are evaluated anew.
-    """
-    F, I, M = x.F, x.I, x.M  # noqa: E741
-    k = recall(x, policy)
-    fresh = k < 0
-    k = -1 - k if fresh else k
-    memo = x.memo + k * x.N * M
-    if fresh:
-        evaluate_policy(x, policy, 0)
-        for n in range(x.N):
-            I[x.memo_policy + k * x.N + n] = I[policy + n]
-    else:
-        for i in range(x.N * M):
-            F[x.alpha + i] = F[memo + i]
-    for m in range(M):
-        if fresh or I[x.stale + k * M + m]:
-            if not fresh:
-                update_context(x, policy, k, m)
-            for n in range(x.N):
-                F[memo + n * M + m] = F[x.alpha + n * M + m]
-            mark_clean(x, k, m)
-    I[x.age + MEMO] += 1
-    I[x.age + k] = I[x.age + MEMO]
-    return objective(x, 0)
 
 
 @helper

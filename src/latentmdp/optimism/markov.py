@@ -136,7 +136,7 @@ class MarkovSearch:
 
     def bound(self, contexts: "range | set[int]") -> float:
         """Certified bound on the class's optimum; only these contexts are recomputed."""
-        from latentmdp.kernels.optimistic_sweep import bound
+        from latentmdp.kernels.optimistic_values import bound
 
         self.upper = bound(self.arena.here, np.array(sorted(contexts), dtype=np.int64))
         return self.upper
