@@ -112,13 +112,9 @@ def test_arrays_are_lent_and_given_back(function):
 
 
 def test_a_numba_newer_than_we_know_compiles_by_its_own_stages(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(_cache, "NEWEST", (0, 1))
-        double = _cache._njit(inside=False)(_double)
-    assert double._compiler.pipeline_class is numba.core.compiler.Compiler
-    assert double(21) == 42
-    assert _cache._njit(inside=False)(_double)._compiler.pipeline_class is KernelCompiler
+    def double(x):
+        return 2 * x
 
-
-def _double(x):
-    return 2 * x
+    assert numba.njit(**_cache.stages())(double)._compiler.pipeline_class is KernelCompiler
+    monkeypatch.setattr(_cache, "NEWEST", (0, 1))
+    assert _cache.stages() == _cache.stages(inside=True) == {}

@@ -123,20 +123,20 @@ def _throwaway() -> str:
     return folder
 
 
+_NJIT: Any = numba.njit  # its type does not know all options
 NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with (and 0.61)
 
 
-def _njit(inside: bool, **options: Any) -> Any:
-    """Numba's `njit` by our own stages; by its own ones where it is newer than we know.
+def stages(inside: bool = False) -> dict[str, Any]:
+    """The option by which Numba compiles by our own stages; none where it is newer than we know.
 
     `inside`: for calls from kernels alone.
     """
-    njit: Any = numba.njit  # its type does not know all options
-    if numba.version_info.short <= NEWEST:
-        from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
+    if numba.version_info.short > NEWEST:
+        return {}
+    from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
 
-        options["pipeline_class"] = HelperCompiler if inside else KernelCompiler
-    return njit(no_cfunc_wrapper=True, no_cpython_wrapper=inside, **options)
+    return {"pipeline_class": HelperCompiler if inside else KernelCompiler}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,7 +144,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = _cache_folder(Path(function.__code__.co_filename))  # type: ignore[attr-defined]
     try:
-        return _njit(inside=False, cache=True)(function)
+        return _NJIT(cache=True, no_cfunc_wrapper=True, **stages())(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
@@ -155,7 +155,8 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     A call from Python would jump to nowhere, so overloads are hidden from Python's side of Numba's
     dispatcher, which then asks for a compilation, and that is refused.
     """
-    compiled = _njit(inside=True)(function)
+    options = stages(inside=True)
+    compiled = _NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
 
     def remember(result: Any) -> None:
         compiled.overloads[tuple(result.signature.args)] = result

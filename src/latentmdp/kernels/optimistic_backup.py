@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from latentmdp.kernels._cache import _cache_folder, helper
+from latentmdp.kernels._cache import _cache_folder, helper, stages
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_bonus import bonus_block, bonus_push
 from latentmdp.kernels.optimistic_interval import interval_block
@@ -69,7 +69,7 @@ def cached_cfunc(signature, function):
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _cache_folder(Path(__file__))
     try:
-        return numba.cfunc(signature, cache=True)(function)
+        return numba.cfunc(signature, cache=True, **stages())(function)
     finally:
         numba.config.CACHE_DIR = before
 
