@@ -4,19 +4,22 @@ Run: python benchmarks/optimism.py exact [models [seed]]  # fast solver against 
      python benchmarks/optimism.py bound            # the certified bound on the domains
      python benchmarks/optimism.py speed            # seconds of a warm re-plan, one row changed
      python benchmarks/optimism.py ties [episodes]  # average value of a learner by tie rule
+     python benchmarks/optimism.py kicks            # answers of a learner below V*, by its kicks
 """
 
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import latentmdp as lm
 from latentmdp.learning.counts import Counts
+from latentmdp.optimism import markov
 from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.markov import Effort
+from latentmdp.optimism.markov import WORTH, Effort
 from latentmdp.optimism.model import Known, OptimisticModel
 from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.plan import make_planner, optimistic_plan
@@ -193,12 +196,53 @@ def ties(episodes: int) -> None:
             print(f"| {spec} | x {factor} | {cells} |", flush=True)
 
 
+KICKED = "garnet:contexts=2,states=6,actions=5,branching=2,horizon=8,seed={}"
+KICKS = {  # effort, and the share of the gap that a kick must gain to count
+    "2 by weights": (Effort(1, False, 10, 1e-9, 2, 0), WORTH),
+    "4 by weights, 8 random": (Effort(1, False, 10, 1e-9, 4, 8), WORTH),
+    "these, any gain counts": (Effort(1, False, 10, 1e-9, 4, 8), 0.0),
+    "these, rest at most 7": (Effort(1, False, 10, 1e-9, 4, 8, rest=7), WORTH),
+}
+
+
+def kicks() -> None:
+    """Updates of `bernstein` whose answer is below `V*`: the search missed the optimum there."""
+    print("| kicks | below V* | updates | mean shortfall | worst | median regrets | s |")
+    print("|---|---|---|---|---|---|---|")
+    found = []
+    for seed in range(1, 5):
+        model = lm.make(KICKED.format(seed))
+        found.append((model, lm.plan(model, policy_class="markov", time_limit=5)))
+    for name, (effort, worth) in KICKS.items():
+        short, updates, regrets, start = [], 0, [], time.process_time()
+        size = mock.patch.object(Effort, "for_size", lambda *_, effort=effort: effort)
+        with size, mock.patch.object(markov, "WORTH", worth):
+            for model, best in found:
+                runs = [
+                    lm.learn(model, "bernstein", 10**8, seed=seed, optimal=best)
+                    for seed in range(10)
+                ]
+                for run in runs:
+                    short.extend(best.lower - run.table["optimistic_value"])
+                updates += sum(run.updates for run in runs)
+                regrets.append(f"{np.median([run.regret for run in runs]):,.0f}")
+        seconds = time.process_time() - start
+        below = np.array([x for x in short if x > 1e-9])
+        print(
+            f"| {name} | {len(below)} | {updates} | {below.mean() if len(below) else 0:.4f} | "
+            f"{below.max(initial=0):.4f} | {', '.join(regrets)} | {seconds:.1f} |",
+            flush=True,
+        )
+
+
 if __name__ == "__main__":
     what, *more = sys.argv[1:] or ["speed"]
     if what == "exact":
         exact(*([int(number) for number in more] or [5200]))
     elif what == "bound":
         bound()
+    elif what == "kicks":
+        kicks()
     elif what == "ties":
         ties(int(float(more[0])) if more else 10**6)
     else:

@@ -45,6 +45,13 @@ def test_ascii_output_survives_foreign_names(tmp_path):
     assert b"gr\\xf6\\xdfer" in done.stdout
 
 
+def assert_interrupted(code, stdout=""):
+    """A process that runs this ends as Ctrl-C should end it: one line, and its exit code."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (signal.SIGINT + 128, stdout)
+    assert done.stderr == "latentmdp: interrupted\n"
+
+
 def test_ctrl_c_in_a_process():
     code = (
         "import os, signal, sys\n"
@@ -54,9 +61,7 @@ def test_ctrl_c_in_a_process():
         "sys.argv = ['latentmdp', 'show', 'maze']\n"
         "cli.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "latentmdp: interrupted\n"
+    assert_interrupted(code)
     assert signal.SIGINT + 128 == 130
 
 
@@ -71,9 +76,7 @@ def test_ctrl_c_while_modules_are_loaded():
         "sys.meta_path.insert(0, Stop())\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "latentmdp: interrupted\n"
+    assert_interrupted(code)
 
 
 def test_ctrl_c_that_a_callback_swallows_is_sent_again():
@@ -93,9 +96,7 @@ def test_ctrl_c_that_a_callback_swallows_is_sent_again():
         "sys.argv = ['latentmdp', 'show', 'maze']\n"
         "cli.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
-    assert (done.returncode, done.stdout) == (130, "swallowed\n")
-    assert done.stderr == "latentmdp: interrupted\n"
+    assert_interrupted(code, "swallowed\n")
 
 
 @pytest.mark.parametrize("command", ["demo", "plan --compare", "report --plan 60"])

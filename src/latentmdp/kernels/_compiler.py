@@ -49,7 +49,7 @@ class _Hoisting(FunctionPass):
 
     _name = "latentmdp_hoisting"
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # Numba wants every pass to have its own
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:

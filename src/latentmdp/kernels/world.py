@@ -16,7 +16,10 @@ WORLDS: dict[int, "World"] = {}  # by address; used without compilation only
 
 
 class World(NamedTuple):
-    """Sizes, then arrays, flat. Cells and edges are those of the chain (`chain.py`)."""
+    """Sizes; then arrays, flat: of floats up to `peak`, of integers from `indptr` on.
+
+    Cells and edges are those of the chain (`chain.py`).
+    """
 
     H: int
     starts: int  # Q, pairs (context, first state) that can occur
@@ -26,10 +29,10 @@ class World(NamedTuple):
     conditional: np.ndarray  # (nnz,) probability of an outcome, given none before it in its row
     start_cumulative: np.ndarray  # (Q,) likewise for the start cells
     start_conditional: np.ndarray
-    rate: np.ndarray  # (rows,), of the chain
-    peak: np.ndarray
-    indptr: np.ndarray  # (rows + 1,), of the model
     # the chain
+    rate: np.ndarray
+    peak: np.ndarray
+    indptr: np.ndarray  # (rows + 1,) of the model
     row: np.ndarray
     first: np.ndarray
     succ: np.ndarray
