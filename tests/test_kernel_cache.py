@@ -4,12 +4,14 @@ import ast
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numba
 import pytest
+from numba.core.codegen import JITCodeLibrary
 
 from latentmdp.kernels import _cache, _compiler
 from latentmdp.kernels._cache import helper
@@ -118,6 +120,26 @@ def test_the_collector_is_as_before_after_a_compile_also_a_failed_one(on):
         assert gc.isenabled() is on
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_ctrl_c_in_the_middle_of_a_compile_comes_after_it(monkeypatch):
+    """At its worst: in Python that C code calls back, where exceptions are dropped."""
+    asked = []
+
+    def interrupted(library):
+        asked.append(library)
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+    increase, before = numba.njit(lambda x: x + 1), signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        flag = property(interrupted, lambda library, value: None)
+        patch.setattr(JITCodeLibrary, "_object_caching_enabled", flag, raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            increase(1)
+    assert asked
+    assert signal.getsignal(signal.SIGINT) is before
+    assert increase(1) == 2
 
 
 def test_a_helper_called_from_python_says_so():

@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def _raise_later(lost: "sys.UnraisableHookArgs") -> None:
-    """Python drops a Ctrl-C that falls into a compiler's callback: send it again, in a moment."""
+    """Python drops a Ctrl-C that falls into a callback of C code: send it again, in a moment."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         again = threading.Timer(0.05, _thread.interrupt_main)
         again.daemon = True

@@ -15,11 +15,14 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numba
@@ -60,8 +63,41 @@ class _NoCollection(event.Listener):
             gc.enable()
 
 
+class _CtrlCWaits(event.Listener):
+    """Ctrl-C takes effect after the kernel that is being compiled or loaded.
+
+    In the middle, Python would drop it or break Numba's books: its C code calls Python back.
+    """
+
+    depth, caught = 0, False
+    before: Any = None
+
+    def on_start(self, event: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # Ctrl-C comes to the main thread alone
+        self.depth += 1
+        if self.depth == 1:
+            self.before = signal.getsignal(signal.SIGINT)
+            if callable(self.before):
+                signal.signal(signal.SIGINT, self._catch)
+
+    def _catch(self, number: int, frame: FrameType | None) -> None:
+        self.caught = True
+
+    def on_end(self, event: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self.depth -= 1
+        if self.depth == 0 and callable(self.before):
+            signal.signal(signal.SIGINT, self.before)
+            if self.caught:
+                self.caught = False
+                signal.raise_signal(signal.SIGINT)
+
+
 _defer_blas_check()
 event.register("numba:compile", _NoCollection())
+event.register("numba:compiler_lock", _CtrlCWaits())
 _AT_START = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}
 
 
