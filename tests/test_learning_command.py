@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from latentmdp import cli
-from latentmdp.commands._runs import insisting_on_interrupts
 from latentmdp.formats.files import refusal
 from latentmdp.learning.folder import locked
 from latentmdp.learning.learn import learn
@@ -168,19 +166,6 @@ def test_python_and_command_line_agree(capsys) -> None:
     assert cli.run(["learn", MAZE, "--algorithm", "random", "--episodes", "5000", "--json"]) == 0
     run = learn(lm.make(MAZE), "random", 5000)
     assert last_json(capsys)["regret"] == run.regret
-
-
-def test_an_interrupt_that_compiled_code_swallows_is_raised_at_last() -> None:
-    def swallow() -> None:
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), insisting_on_interrupts():
-        swallow()
-    assert signal.getsignal(signal.SIGINT) is before
-    with insisting_on_interrupts():
-        pass
 
 
 SEEDS = ["learn", MAZE, "--algorithm", "random", "--episodes", "1e5", "--seeds", "2", "--jobs", "1"]

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, ModelError, Plan, PolicyGraph, evaluate, load_policy, make, plan
 from latentmdp.cli import run
+from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.planning.costs import negated
-from latentmdp.planning.plan import STATUSES, relative_gap
+from latentmdp.planning.plan import STATUSES, plan_whole, relative_gap
 from strategies import models
 
 SMALL = "maze:size=3,goals=2,horizon=6"
@@ -168,6 +170,28 @@ def test_ctrl_c_returns_the_best_so_far():
     assert found.lower <= found.upper
     assert evaluate(model, found.policy).value == pytest.approx(found.lower)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_ctrl_c_ends_callers_that_would_go_on_also_if_the_plan_is_done(policy_class, model):
+    def interrupt(seconds, work, lower, upper):
+        if upper - lower < 1e-9:
+            signal.raise_signal(signal.SIGINT)
+
+    options = {"gap": None, "progress": interrupt}
+    assert plan(model, policy_class, **options).status == "optimal"  # not worth losing
+    with pytest.raises(KeyboardInterrupt):
+        plan_whole(model, policy_class, **options)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_something_swallows_is_raised_at_last():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), insisting_on_interrupts(), suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+    with insisting_on_interrupts():
+        pass
 
 
 def test_relative_gap():

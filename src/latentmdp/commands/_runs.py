@@ -139,25 +139,6 @@ def _interrupts_held() -> "Iterator[None]":
 
 
 @contextmanager
-def insisting_on_interrupts() -> "Iterator[None]":
-    """Inside, Ctrl-C raises as ever; where compiled code swallows that, it is raised at the end."""
-    noted: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        noted.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if noted:
-        raise KeyboardInterrupt
-
-
-@contextmanager
 def catching_interrupts() -> "Iterator[None]":
     """Inside, Ctrl-C is noted and runs stop by themselves."""
     _caught.clear()

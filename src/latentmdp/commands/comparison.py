@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.planning.plan import Plan, not_interrupted, plan, relative_gap
+from latentmdp.planning.plan import Plan, plan_whole, relative_gap
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -57,8 +57,8 @@ def compare_methods(model: "LatentMDP", **options: Any) -> Comparison:
         policy = baselines.policy(key, model)
         value = evaluate(model, policy).value
         rows.append((name, "markov", value, time.perf_counter() - begun, "baseline"))
-    markov = not_interrupted(plan(model, "markov", **options))
-    history = not_interrupted(plan(model, "history", warm=markov.policy, **options))
+    markov = plan_whole(model, "markov", **options)
+    history = plan_whole(model, "history", warm=markov.policy, **options)
     begun = time.perf_counter()
     known = baselines.knowing_the_context(model)
     known_seconds = time.perf_counter() - begun

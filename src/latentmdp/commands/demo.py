@@ -45,7 +45,7 @@ def demo_command(
     from latentmdp.learning.folder import made
     from latentmdp.learning.learn import checked
     from latentmdp.learning.session import Spec
-    from latentmdp.planning.plan import not_interrupted, plan
+    from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report
 
     started = time.perf_counter()
@@ -58,8 +58,8 @@ def demo_command(
         working("planning with memory, then without"),
         compiling_ahead("mvp", "markov"),
     ):
-        memory = not_interrupted(plan(model, gap=1e-4, time_limit=20.0))
-        markov = not_interrupted(plan(model, "markov", gap=1e-4, time_limit=None, work_limit=WORK))
+        memory = plan_whole(model, gap=1e-4, time_limit=20.0)
+        markov = plan_whole(model, "markov", gap=1e-4, time_limit=None, work_limit=WORK)
     values, _ = lm.context_optimal(model)
     known = float((model.w[:, None] * model.nu * values[0]).sum())
     save_picture(model, out / "maze.png")

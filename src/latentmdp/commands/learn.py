@@ -18,12 +18,7 @@ from latentmdp.commands._common import (
 )
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.commands._runs import (
-    Task,
-    catching_interrupts,
-    insisting_on_interrupts,
-    run_all,
-)
+from latentmdp.commands._runs import Task, catching_interrupts, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -138,7 +133,6 @@ def learn_command(
             if out is not None:
                 lock.enter_context(locked(out))
             with (
-                insisting_on_interrupts(),
                 working("planning the optimum to compare with"),
                 compiling_ahead(algorithm, policy_class),
             ):

@@ -120,12 +120,12 @@ def places(given: list[Path]) -> tuple[list[Path], list[Path]]:
 def _plans(runs: "list[Run]", seconds: float | None, say: Say) -> Any:
     if seconds is None:
         return None
-    from latentmdp.planning.plan import not_interrupted, plan
+    from latentmdp.planning.plan import plan_whole
 
     found = []
     for name in ("history", "markov"):
         say(f"planning, {name} class, at most {seconds:g} s")
-        found.append(not_interrupted(plan(runs[0].model, name, time_limit=seconds)))
+        found.append(plan_whole(runs[0].model, name, time_limit=seconds))
     return found
 
 

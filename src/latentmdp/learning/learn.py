@@ -103,9 +103,9 @@ def find_optimal(
 
     started = time.perf_counter()
     if optimal is None:
-        from latentmdp.planning.plan import not_interrupted, plan
+        from latentmdp.planning.plan import plan_whole
 
-        optimal = plan(
+        optimal = plan_whole(
             model,
             policy_class=spec.policy_class,
             gap=None,
@@ -113,7 +113,6 @@ def find_optimal(
             work_limit=OPTIMAL_WORK[spec.policy_class],
             memory_limit=OPTIMAL_MEMORY,
         )
-        not_interrupted(optimal)
     policy = getattr(optimal, "policy", None)
     if policy is not None:
         check_fits(model, policy)

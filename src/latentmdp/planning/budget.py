@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -74,14 +74,39 @@ class Budget:
         def on_signal(number: int, frame: FrameType | None) -> None:
             self.interrupted.set()
 
-        mine = (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        )
-        if mine:
-            signal.signal(signal.SIGINT, on_signal)
-        try:
+        with _on_interrupt(on_signal):
             yield
-        finally:
-            if mine:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def insisting_on_interrupts() -> Iterator[None]:
+    """Inside, Ctrl-C raises at once, also where it would only end a plan.
+
+    Where something on the way swallows that, it is raised at the end.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    with _on_interrupt(note):
+        yield
+    if noted:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _on_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside, Ctrl-C calls the handler, unless someone has set one of their own."""
+    mine = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if mine:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]
@@ -108,11 +109,10 @@ def plan(
     )  # fmt: skip
 
 
-def not_interrupted(found: Plan) -> Plan:
-    """The plan; a Ctrl-C that ended it is raised, for callers that would else go on with it."""
-    if found.status == "interrupted":
-        raise KeyboardInterrupt
-    return found
+def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
+    """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
+    with insisting_on_interrupts():
+        return plan(model, policy_class, **options)
 
 
 def relative_gap(lower: float, upper: float) -> float:

@@ -87,11 +87,11 @@ def _worst(found: dict[float, tuple[float, float]]) -> float:
 
 def _regret(sweep: Sweep, x: float, seed: int, algorithm: str, gap: float) -> tuple[float, float]:
     from latentmdp.learning.learn import learn
-    from latentmdp.planning.plan import not_interrupted, plan
+    from latentmdp.planning.plan import plan_whole
 
     model = sweep.make(x, seed, gap)
     limits: dict[str, Any] = {"gap": 1e-6, "time_limit": None, "work_limit": OPTIMAL_WORK}
-    optimal = not_interrupted(plan(model, "markov", **limits))
+    optimal = plan_whole(model, "markov", **limits)
     scale = 1.0 if sweep.scale is None else sweep.scale(x)
     run = learn(
         model, algorithm, sweep.episodes_at(x), "markov", bonus_scale=scale, seed=seed,

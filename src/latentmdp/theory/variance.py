@@ -203,7 +203,7 @@ def _largest_square(
     if model.M == 1:
         _, actions = context_optimal(model)
         return bound, bound, PolicyGraph.from_table(actions[:, 0])
-    from latentmdp.planning.plan import not_interrupted, plan
+    from latentmdp.planning.plan import plan_whole
 
-    found = not_interrupted(plan(model, policy_class, gap=1e-3, time_limit=time_limit))
+    found = plan_whole(model, policy_class, gap=1e-3, time_limit=time_limit)
     return min(bound, found.upper), found.lower, found.policy
