@@ -9,7 +9,12 @@ it may, so whatever a sweep proposes is kept only if exact evaluation agrees
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup, push
-from latentmdp.kernels.optimistic_values import evaluate_policy, evaluate_remembered, objective
+from latentmdp.kernels.optimistic_values import (
+    evaluate_policy,
+    evaluate_remembered,
+    objective,
+    remember,
+)
 
 TOLERANCE = 1e-12
 
@@ -232,6 +237,16 @@ def sweep_from(x, policy, target, which, tilted, through_cap):
     return objective(x, which) if sweep(x, target, which) > 0 else -1.0
 
 
+@helper
+def adopt(x, policy):
+    """Take over the proposal, with its values in set 1; its objective."""
+    for n in range(x.N):
+        x.I[policy + n] = x.I[x.proposal + n]
+    for i in range(x.N * x.M):
+        x.F[x.alpha + i] = x.F[x.alpha + x.N * x.M + i]
+    return objective(x, 0)
+
+
 @kernel
 def propose(here, policy, target, which, through_cap):
     """`sweep_from` by the model's own weights."""
@@ -248,26 +263,27 @@ def improve(here, policy, top, sweeps, passes, every, gain, look):
     they do to the value: a kick. Returns the exact value, whose values are in set 0.
     """
     x = arena_at(here)
+    start = value = evaluate_remembered(x, policy)
     if look >= 0.0:
-        for _ in range(2):
-            evaluate_remembered(x, policy)
-            sweep_from(x, policy, policy, 0, True, look)
-    value = evaluate_remembered(x, policy)
+        sweep_from(x, policy, policy, 0, True, look)
+        sweep_from(x, policy, policy, 0, True, look)
+        value = objective(x, 0)
     while sweeps > 0 and value < top:
         sweeps -= 1
         new = value
         proposed = sweep_from(x, policy, x.proposal, 1, False, 0.0)
         if proposed > value + TOLERANCE:
-            for n in range(x.N):
-                x.I[policy + n] = x.I[x.proposal + n]
-            new = evaluate_remembered(x, policy)
+            new = adopt(x, policy)
         elif passes > 0 and (proposed >= 0.0 or every):
             passes -= 1
             mark_live(x, policy)
             new = checked_pass(x, policy, value, every)
-        if new <= value + gain:
-            return new
+        done = new <= value + gain
         value = new
+        if done:
+            break
+    if value > start:
+        remember(x, policy)
     return value
 
 

@@ -101,6 +101,27 @@ def recall(x, policy):
 
 
 @helper
+def mark_used(x, k):
+    """Slot `k` is the one used last."""
+    x.I[x.age + MEMO] += 1
+    x.I[x.age + k] = x.I[x.age + MEMO]
+
+
+@helper
+def remember(x, policy):
+    """Keep set 0 as the values of this policy, in the slot used longest ago if it has none."""
+    k = recall(x, policy)
+    k = -1 - k if k < 0 else k
+    for n in range(x.N):
+        x.I[x.memo_policy + k * x.N + n] = x.I[policy + n]
+    for i in range(x.N * x.M):
+        x.F[x.memo + k * x.N * x.M + i] = x.F[x.alpha + i]
+    for m in range(x.M):
+        mark_clean(x, k, m)
+    mark_used(x, k)
+
+
+@helper
 def evaluate_remembered(x, policy):
     """Exact optimistic value of a policy; its values are in set 0.
 
@@ -108,25 +129,20 @@ def evaluate_remembered(x, policy):
     """
     F, I, M = x.F, x.I, x.M  # noqa: E741
     k = recall(x, policy)
-    fresh = k < 0
-    k = -1 - k if fresh else k
-    memo = x.memo + k * x.N * M
-    if fresh:
+    if k < 0:
         evaluate_policy(x, policy, 0)
-        for n in range(x.N):
-            I[x.memo_policy + k * x.N + n] = I[policy + n]
-    else:
-        for i in range(x.N * M):
-            F[x.alpha + i] = F[memo + i]
+        remember(x, policy)
+        return objective(x, 0)
+    memo = x.memo + k * x.N * M
+    for i in range(x.N * M):
+        F[x.alpha + i] = F[memo + i]
     for m in range(M):
-        if fresh or I[x.stale + k * M + m]:
-            if not fresh:
-                update_context(x, policy, k, m)
+        if I[x.stale + k * M + m]:
+            update_context(x, policy, k, m)
             for n in range(x.N):
                 F[memo + n * M + m] = F[x.alpha + n * M + m]
             mark_clean(x, k, m)
-    I[x.age + MEMO] += 1
-    I[x.age + k] = I[x.age + MEMO]
+    mark_used(x, k)
     return objective(x, 0)
 
 
