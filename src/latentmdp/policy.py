@@ -118,9 +118,14 @@ class PolicyGraph:
         if actions.ndim != 2 or 0 in actions.shape:
             raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
         _check_range("table", actions, None)
-        actions = actions.reshape(-1)
+        return cls._markov(actions)
+
+    @classmethod
+    def _markov(cls, table: Ints) -> "PolicyGraph":
+        """`from_table` of actions that need no check, which the policy takes over."""
+        actions = table.reshape(-1)
         actions.flags.writeable = False
-        step, state, *others = _markov_skeleton(*np.shape(table))
+        step, state, *others = _markov_skeleton(*table.shape)
         return cls(step, state, actions, *others)
 
     @classmethod

@@ -84,6 +84,26 @@ def interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, pushing,
             base, unseen, left = P[coef + 5 * row], P[coef + 5 * row + 3], P[coef + 5 * row + 4]
             lo = T[row]
             b = T[row + 1] - lo
+            if b == 1 and default and P[4 * lo + 1] == 0.0 and P[4 * lo + 3] >= 1.0:
+                # one next state so far: the states above it get all they may have, it the rest
+                had, place = P[4 * lo], I[rank + T[nxt + lo]]
+                mass = 1.0 if had == 0.0 else min(had - P[4 * lo + 2], left)
+                end, part = place, 0.0
+                if mass < unseen * place:  # the mass ends before its turn
+                    end = int(mass / unseen)
+                    part = mass - unseen * end
+                own = 1.0 - unseen * end - part
+                value = unseen * F[total + end] + part * F[best + end] + own * F[best + place]
+                if not pushing:
+                    F[out + n * M + m] = min(base + value, cap)
+                    continue
+                if base + value >= cap:
+                    weight *= through_cap
+                F[diff] += weight * unseen
+                F[diff + end] += weight * (part - unseen)
+                F[diff + end + 1] -= weight * part
+                F[g + (child0 + T[nxt + lo]) * M + m] += weight * own
+                continue
             # next values, places in the default order, and slots by descending value
             plain = default
             for i in range(b):

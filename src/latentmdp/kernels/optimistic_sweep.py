@@ -17,6 +17,7 @@ from latentmdp.kernels.optimistic_values import (
 )
 
 TOLERANCE = 1e-12
+SMALL = 1e-4  # of the gap to the bound: less gain is not worth another sweep
 
 
 @helper
@@ -258,9 +259,10 @@ def improve(here, policy, top, sweeps, passes, every, gain, look):
     """Improve a policy in place: sweeps while they help, then checked passes until none does.
 
     Stops at the value `top`, after `sweeps` sweeps and passes in all, of which at most `passes` are
-    checked (of `every` switch, if so), or when a step gains at most `gain`. With `look >= 0`, two
-    sweeps under the tilted weights come first, with that factor on reach through the cap, whatever
-    they do to the value: a kick. Returns the exact value, whose values are in set 0.
+    checked (of `every` switch, if so), or when a step gains at most `gain` or (unless `every`)
+    hardly any of what is left to `top`. With `look >= 0`, two sweeps under the tilted weights come
+    first, with that factor on reach through the cap, whatever they do to the value: a kick. Returns
+    the exact value, whose values are in set 0.
     """
     x = arena_at(here)
     start = value = evaluate_remembered(x, policy)
@@ -278,7 +280,7 @@ def improve(here, policy, top, sweeps, passes, every, gain, look):
             passes -= 1
             mark_live(x, policy)
             new = checked_pass(x, policy, value, every)
-        done = new <= value + gain
+        done = new <= value + (gain if every else max(gain, SMALL * (top - value)))
         value = new
         if done:
             break

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
 
 State = dict[str, Any]
-FORMAT = 4
+FORMAT = 5
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON, _DIGEST = "json", "digest"
 

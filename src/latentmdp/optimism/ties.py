@@ -32,6 +32,7 @@ LADDER = (0.001, 0.01, 0.1)
 WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
 GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
+REST = 7  # plans without a proposal of the tie rule, at most
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
@@ -47,7 +48,7 @@ class OptimisticResult:
     @cached_property
     def policy(self) -> PolicyGraph:
         """The policy as a graph."""
-        return PolicyGraph.from_table(self.table)
+        return PolicyGraph._markov(self.table.copy())
 
 
 class Planner:
@@ -74,6 +75,7 @@ class Planner:
         self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
         self.rung = 0  # of the ladder
         self.patience, self.wait = 0, 0  # mixing that fails is tried less and less often
+        self.tie_patience, self.tie_wait = 0, 0  # so are proposals of the tie rule
         self.seen = 0  # visits at the last search
 
     # ---------------------------------------------------------------- planning
@@ -82,26 +84,27 @@ class Planner:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
         self._update(counts, np.arange(counts.rows) if changed is None else changed)
         first, top = self.searches[0], self.searches[0].upper - EQUAL
-        visits = int(counts.n.sum())
-        if visits < FRESH * self.seen and self.rung == 0:
-            value = self._in_force()
-            if value >= top:
-                return self._answer(self.policy, value)
+        visits, value = int(np.add.reduce(counts.n)), self._in_force()
+        if value >= top and visits < FRESH * self.seen and self.rung == 0:
+            return self._answer(self.policy, value)
         self.seen = visits
+        self.wait, self.tie_wait = self.wait - 1, self.tie_wait - 1
         tied, reached = self._tied(top)
         if reached >= top:
+            self.tie_patience = 0
             return self._answer(tied, reached)
         # the certified bound is out of their reach: search, from the best of all
-        value = self._in_force()
         if max(reached, value) >= 0.0:
             first.policy[:] = tied if reached > value + EQUAL else self.policy
         best = first.improve(self.effort, self.kicks)
+        if self.tie_wait <= 0:
+            helped = reached > value + EQUAL or reached >= best - EQUAL
+            self.tie_patience = 0 if helped else min(2 * self.tie_patience + 1, REST)
+            self.tie_wait = self.tie_patience
         if reached >= best - EQUAL:
             return self._answer(tied, reached)
-        if self.ties == "secondary" and len(self.searches) > 1:
-            self.wait -= 1
-            if self.wait <= 0:
-                return self._answer(*self._mixed(best, value))
+        if self.wait <= 0 and self.ties == "secondary" and len(self.searches) > 1:
+            return self._answer(*self._mixed(best, value))
         self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
         return self._answer(first.policy, best)
 
@@ -114,7 +117,10 @@ class Planner:
         """What the tie rule proposes, and its optimistic value."""
         if len(self.searches) == 1:
             return self.policy, -1.0
-        return self._by_secondary(top) if self.ties == "secondary" else self._by_ladder(top)
+        if self.ties == "ladder":
+            return self._by_ladder(top)
+        resting = self.tie_wait > 0 and self.wait > 0  # mixing would need the proposal
+        return (self.policy, -1.0) if resting else self._by_secondary(top)
 
     def _by_secondary(self, top: float) -> tuple[Ints, float]:
         """The policy best for one standard error; among its ties, for the estimate itself."""
@@ -158,7 +164,7 @@ class Planner:
                 worth.append(second.evaluate(candidate))
                 break
         gain = worth[-1] - max(worth[:before]) if len(worth) > before else 0.0
-        most = 3 if best >= first.upper - EQUAL else 63  # below the certified bound ties are rare
+        most = 3 if best >= first.upper - EQUAL else 255  # below the certified bound ties are rare
         self.patience = 0 if gain > GAIN else min(2 * self.patience + 1, most)
         self.wait = self.patience
         return choices[int(np.argmax(np.array(worth) > max(worth) - EQUAL))]
@@ -231,7 +237,7 @@ class Planner:
             "policy": self.policy,
             "policies": np.array([search.policy for search in self.searches]),
             "patience": np.array([[search.patience, search.wait] for search in self.searches]),
-            "mixing": np.array([self.patience, self.wait]),
+            "waiting": np.array([self.patience, self.wait, self.tie_patience, self.tie_wait]),
             "rung": self.rung,
             "seen": self.seen,
             "kicks": dict(self.kicks.rng.bit_generator.state),
@@ -248,7 +254,8 @@ class Planner:
             for search, (patience, wait) in zip(self.searches, state["patience"], strict=True):
                 search.patience, search.wait = int(patience), int(wait)
         self.policy = np.array(state["policy"], dtype=np.int64)
-        self.patience, self.wait = (int(number) for number in state["mixing"])
+        waiting = [int(number) for number in state["waiting"]]
+        self.patience, self.wait, self.tie_patience, self.tie_wait = waiting
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
