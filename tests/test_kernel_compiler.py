@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels import _cache
 from latentmdp.kernels._cache import helper
 from latentmdp.kernels._compiler import KernelCompiler
+from latentmdp.kernels.flat import record_at, write_header
 
 pytestmark = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="is about what compiling does"
@@ -118,3 +120,39 @@ def test_a_numba_newer_than_we_know_compiles_by_its_own_stages(monkeypatch):
     assert numba.njit(**_cache.stages())(double)._compiler.pipeline_class is KernelCompiler
     monkeypatch.setattr(_cache, "NEWEST", (0, 1))
     assert _cache.stages() == _cache.stages(inside=True) == {}
+
+
+class Shelf(NamedTuple):
+    size: int
+    scale: float
+    books: Ints
+    prices: Floats
+
+
+def test_records_by_address_have_the_fields_of_the_tuple():
+    shelf_at = record_at(Shelf)
+
+    @helper
+    def cost(shelf, i):
+        return shelf.scale * shelf.prices[shelf.books[i]]
+
+    @kernel
+    def total(here):
+        shelf, result = shelf_at(here), 0.0
+        for i in range(shelf.size):
+            result += cost(shelf, i)
+            shelf.books[i] = -1
+        return result
+
+    shelf = Shelf(2, -0.5, np.array([2, 0]), np.array([1.0, 3.0, 5.0]))
+    header = np.zeros(4, dtype=np.int64)
+    write_header(shelf, header)
+    assert total(header.ctypes.data) == -3.0
+    assert shelf.books.tolist() == [-1, -1]
+
+    @kernel
+    def misspelt(here):
+        return shelf_at(here).price
+
+    with pytest.raises(numba.TypingError, match="price"):
+        misspelt(header.ctypes.data)

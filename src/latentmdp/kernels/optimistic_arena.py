@@ -42,19 +42,17 @@ is the default node of `next[k]` at the next step if `n` is a default node, else
 `succ[edge[n - D, a] + obs[k]]`. A context is *active* at a memory node if some path of slots leads
 it there; values of the other pairs are never used and stay 0.
 
-Python calls kernels with the arena's address alone (`x.here`); `arena_at` finds the rest.
+Python calls kernels with the arena's address alone (`x.here`); `arena_at` makes it `x` again.
 """
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from latentmdp.kernels._cache import helper
-from latentmdp.kernels.flat import floats, integers
+from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.flat import record_at, write_header
 
-ARENAS: dict[int, "Arena"] = {}  # by address; used without compilation only
-HEADER = 64  # the first integers of `I`: addresses and sizes of the arrays, then sizes and offsets
+HEADER = 64  # the first integers of `I`, where kernels find all this (`flat.py`)
 MEMO = 3  # policies whose values are remembered: the one in force and those that break ties
 
 
@@ -118,11 +116,11 @@ class Arena(NamedTuple):
     values_at: int
     push_at: int
     here: int
-    T: np.ndarray
-    P: np.ndarray
-    G: np.ndarray
-    F: np.ndarray
-    I: np.ndarray  # noqa: E741
+    T: Ints
+    P: Floats
+    G: Ints
+    F: Floats
+    I: Ints  # noqa: E741
 
 
 def _offsets(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -151,8 +149,7 @@ def make_arena(
     N = D + memory
     layers = 3 * (H + 1) * M if interval else 0
     T, T_size = _offsets({"indptr": rows + 1, "next": slots, "obs": slots})
-    P, P_size = _offsets({"slot": 4 * slots, "coef": 5 * rows, "root": M * S, "cap": 1})
-    del P["cap"]
+    P, P_size = _offsets({"slot": 4 * slots, "coef": 5 * rows, "root": M * S})
     G, G_size = _offsets(
         {"state": N, "step": N, "span": H + 1, "first": S, "edge": memory * A, "succ": edges}
     )
@@ -186,13 +183,7 @@ def make_arena(
         values_at=values_at, push_at=push_at, here=ints[1].ctypes.data,
         T=ints[0], P=np.zeros(P_size), G=graph, F=np.zeros(F_size), I=ints[1],
     )  # fmt: skip
-    x.P[-1] = cap
-    head = [value for array in x[-5:] for value in (array.ctypes.data, array.size)]
-    head += [x.interval, *x[2:-5]]
-    assert len(head) <= HEADER
-    if values_at == 0:
-        ARENAS[x.here] = x
-    x.I[: len(head)] = head
+    write_header(x, x.I[:HEADER])
     if own:
         nodes = np.arange(D)
         x.G[:D], x.G[x.step : x.step + D] = nodes % S, nodes // S
@@ -207,23 +198,4 @@ def make_arena(
     return x
 
 
-# ------------------------------------------------------------- arenas by address
-
-
-@helper
-def arena_at(here):
-    """The arena whose header lies at this address."""
-    h = integers(here)
-    T, P, G = integers(h[0]), floats(h[2]), integers(h[4])
-    F, I = floats(h[6]), integers(h[8])  # noqa: E741
-    return Arena(
-        h[10], P[h[3] - 1], h[11], h[12], h[13], h[14], h[15], h[16], h[17], h[18], h[19], h[20],
-        h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28], h[29], h[30], h[31], h[32],
-        h[33], h[34], h[35], h[36], h[37], h[38], h[39], h[40], h[41], h[42], h[43], h[44],
-        h[45], h[46], h[47], h[48], h[49], h[50], h[51], h[52], h[53], h[54], h[55], h[56],
-        h[57], h[58], h[59], T, P, G, F, I,
-    )  # fmt: skip
-
-
-if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    arena_at = ARENAS.__getitem__
+arena_at = record_at(Arena)
