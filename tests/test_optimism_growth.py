@@ -225,6 +225,24 @@ def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monk
     assert moved > 0
 
 
+def test_a_graph_begun_anew_is_searched_at_once(monkeypatch):
+    """The policy in force is lost with the old graph; any argmax of the new one would be kept."""
+    model, rng = lm.make(MAZE), np.random.default_rng(3)
+    planner, _ = planner_of(model, scale=1.0)  # everything is worth 1
+    counts, asked, nothing = Counts.for_model(model), [], np.zeros(0, dtype=np.int64)
+    for _ in range(3):
+        visited(model, counts, rng, 0.5)
+    planner.replan(counts)
+    tied = planner._tied
+    monkeypatch.setattr(planner, "_tied", lambda top: asked.append(top) or tied(top))
+    assert planner.replan(counts, nothing).kept
+    assert not asked
+    planner.looked = 0
+    monkeypatch.setattr(planner, "_outdated", lambda counts: True)
+    planner.replan(counts, nothing)
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("spec", [MAZE, GARNET])
 def test_a_restored_planner_grows_on_to_the_same_bits(spec):
     model, rng = lm.make(spec), np.random.default_rng(5)

@@ -8,6 +8,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.kernels.optimistic_sweep import evaluate, propose
 from latentmdp.learning.counts import Counts
+from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
 from latentmdp.optimism.model import Known, OptimisticModel
@@ -394,6 +395,47 @@ def test_mixing_finds_an_argmax_that_exploits():
     assert value == pytest.approx(first.evaluate(policy), abs=1e-12)
     assert value >= best - EQUAL
     assert second.evaluate(policy) >= second.evaluate(plain) - EQUAL
+
+
+def maze_planner(visits, seed=0):
+    """A planner for a maze after such visits of its rows, and its counts."""
+    model = lm.make("maze:size=4,goals=3,horizon=15")
+    rng = np.random.default_rng(seed)
+    counts = Counts.from_visits(random_counts(rng, model, visits))
+    setting = setting_of(model, episodes=10**6)
+    return make_planner(Known.of(model), rule_named("mvp"), setting, "markov", rng), counts
+
+
+@pytest.mark.parametrize("hope", [10.0, 1e9])
+@pytest.mark.parametrize("seed", range(3))
+def test_exploring_must_promise_a_share_of_what_it_costs(hope, seed, monkeypatch):
+    """All are argmaxes of the first model; the second prefers its own policy by a hair."""
+    monkeypatch.setattr(ties, "HOPE", hope)
+    planner, counts = maze_planner((2, 10**5, 10**5, 10**5, 10**4), seed)
+    found = planner.replan(counts)
+    first, second, third = planner.searches
+    assert found.value >= first.upper - EQUAL
+    assert first.evaluate(third.policy) >= first.upper - EQUAL
+    gain = second.evaluate(second.policy) - second.evaluate(third.policy)
+    loss = third.evaluate(third.policy) - third.evaluate(second.policy)
+    assert 1e-5 < gain < 1e-2
+    assert loss > 0.1
+    played = third if gain < loss / hope else second
+    np.testing.assert_array_equal(planner.policy, played.policy)
+
+
+def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
+    """Its own search may end in a poor local optimum; it then goes on from the better policy."""
+    planner, counts = maze_planner((10_000,))
+    planner.replan(counts)
+    second, third = planner.searches[1:]
+    planner._catch_up(2)
+    good = third.improve(planner.effort, planner.kicks)
+    second.policy[:] = 0
+    second.improve = lambda *_: second.evaluate(second.policy)  # finds nothing
+    assert second.evaluate(second.policy) < good
+    planner._by_secondary(planner.searches[0].upper - EQUAL)
+    np.testing.assert_array_equal(second.policy, third.policy)
 
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])

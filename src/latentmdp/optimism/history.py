@@ -164,6 +164,7 @@ class HistoryPlanner(Planner):
             search.remember(memory, carry(search.policy, old, memory, self.known))
         if old is None:
             self.policy, self.result = self.searches[0].policy.copy(), None
+            self.seen = 0  # the policy in force is gone: search
         else:
             self.policy = carry(self.policy, old, memory, self.known)
         whole = self.growth is not None and self.growth.whole

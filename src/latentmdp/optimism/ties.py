@@ -4,9 +4,9 @@ At the paper's constants almost everything is worth the cap for a long time, and
 argmax: the tie rule is the learner in practice. The rule here chooses *inside* the argmax set, so
 the algorithms are followed to the letter: among the policies whose optimistic value reaches the
 certified bound (or, where that is out of reach, the best value found), it plays one that exploits
-what is known. `secondary`: the policy that is best for one standard error of optimism, and among
-ties of that the one that is best for the plain estimate; if neither is an argmax, sweeps on
-`weight * primary + secondary` with a growing weight look for one near them.
+what is known. `secondary`: the policy that is best for one standard error of optimism, or the one
+that is best for the plain estimate where the first promises little more than that; if neither is an
+argmax, sweeps on `weight * primary + secondary` with a growing weight look for one near them.
 `ladder`: the first policy of the same algorithm with a smaller bonus that is still an argmax.
 `incumbent`: the policy in force.
 docs/optimism.md compares them.
@@ -32,6 +32,7 @@ LADDER = (0.001, 0.01, 0.1)
 WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
 GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
+HOPE = 10.0  # exploring must promise a tenth of what it costs by the estimate
 REST = 7  # plans without a proposal of the tie rule, at most
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
@@ -123,13 +124,23 @@ class Planner:
         return (self.policy, -1.0) if resting else self._by_secondary(top)
 
     def _by_secondary(self, top: float) -> tuple[Ints, float]:
-        """The policy best for one standard error; among its ties, for the estimate itself."""
+        """The policy best for one standard error, or for the estimate if that hopes for as much.
+
+        Where the second model is saturated, of the two the one with the larger
+        `HOPE * second + estimate`: near the cap the second model prefers by 1e-5 what the estimate
+        knows to be much worse.
+        """
         first, second, third = self.searches[:3]
         self._catch_up(1)
-        if second.improve(self.effort, self.kicks) >= second.upper - EQUAL:
+        value = second.improve(self.effort, self.kicks)
+        if value < second.upper - EQUAL and second.evaluate(third.policy) > value + EQUAL:
+            second.policy[:] = third.policy  # the search has missed it
+            value = second.improve(self.effort, self.kicks)
+        if value >= second.upper - EQUAL:
             self._catch_up(2)
-            third.improve(self.effort, self.kicks)
-            if second.evaluate(third.policy) >= second.upper - EQUAL:
+            loss = third.improve(self.effort, self.kicks) - third.evaluate(second.policy)
+            gain = value - second.evaluate(third.policy)
+            if gain <= max(loss / HOPE, EQUAL):
                 exploiting = first.evaluate(third.policy)
                 if exploiting >= top:
                     return third.policy, exploiting
