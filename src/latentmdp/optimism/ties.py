@@ -32,7 +32,8 @@ LADDER = (0.001, 0.01, 0.1)
 WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
 GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
-HOPE = 10.0  # exploring must promise a tenth of what it costs by the estimate
+HOPE = 1000.0  # exploring must promise a thousandth of what it costs, by the estimate
+LOSS = 0.01  # of estimated value: exploring that costs more is not kept unasked
 REST = 7  # plans without a proposal of the tie rule, at most
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
@@ -124,26 +125,30 @@ class Planner:
         return (self.policy, -1.0) if resting else self._by_secondary(top)
 
     def _by_secondary(self, top: float) -> tuple[Ints, float]:
-        """The policy best for one standard error, or for the estimate if that hopes for as much.
+        """The policy best for one standard error; for the estimate, where that hopes for as much.
 
-        Where the second model is saturated, of the two the one with the larger
-        `HOPE * second + estimate`: near the cap the second model prefers by 1e-5 what the estimate
-        knows to be much worse.
+        Near the cap the second model prefers by 1e-5 what the estimate knows to be far worse.
+        Exploring at a loss is looked at again at every plan: what it finds is to count at once.
         """
         first, second, third = self.searches[:3]
         self._catch_up(1)
-        value = second.improve(self.effort, self.kicks)
-        if value < second.upper - EQUAL and second.evaluate(third.policy) > value + EQUAL:
-            second.policy[:] = third.policy  # the search has missed it
+        self._catch_up(2)
+        value, other = second.improve(self.effort, self.kicks), second.evaluate(third.policy)
+        if other > value + EQUAL:  # the search has missed it
+            second.policy[:] = third.policy
             value = second.improve(self.effort, self.kicks)
-        if value >= second.upper - EQUAL:
-            self._catch_up(2)
-            loss = third.improve(self.effort, self.kicks) - third.evaluate(second.policy)
-            gain = value - second.evaluate(third.policy)
-            if gain <= max(loss / HOPE, EQUAL):
-                exploiting = first.evaluate(third.policy)
-                if exploiting >= top:
-                    return third.policy, exploiting
+        if value - other <= 1.0 / HOPE:
+            best = third.improve(self.effort, self.kicks)
+            other = second.evaluate(third.policy)
+        else:
+            best = third.evaluate(third.policy)
+        loss = best - third.evaluate(second.policy)
+        if value - other <= max(loss / HOPE, EQUAL):
+            exploiting = first.evaluate(third.policy)
+            if exploiting >= top:
+                return third.policy, exploiting
+        if loss > LOSS:
+            self.seen = 0
         return second.policy, first.evaluate(second.policy)
 
     def _mixed(self, best: float, in_force: float) -> tuple[Ints, float]:
