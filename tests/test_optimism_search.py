@@ -406,7 +406,7 @@ def maze_planner(visits, seed=0):
     return make_planner(Known.of(model), rule_named("mvp"), setting, "markov", rng), counts
 
 
-@pytest.mark.parametrize("hope", [10.0, 1e5])
+@pytest.mark.parametrize("hope", [10.0, 1e9])
 @pytest.mark.parametrize("seed", range(3))
 def test_exploring_must_promise_a_share_of_what_it_costs(hope, seed, monkeypatch):
     """All are argmaxes of the first model; the second prefers its own policy by a hair."""
@@ -414,7 +414,6 @@ def test_exploring_must_promise_a_share_of_what_it_costs(hope, seed, monkeypatch
     planner, counts = maze_planner((2, 10**5, 10**5, 10**5, 10**4), seed)
     found = planner.replan(counts)
     first, second, third = planner.searches
-    third.improve(planner.effort, planner.kicks)
     assert found.value >= first.upper - EQUAL
     assert first.evaluate(third.policy) >= first.upper - EQUAL
     gain = second.evaluate(second.policy) - second.evaluate(third.policy)

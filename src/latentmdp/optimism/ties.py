@@ -133,17 +133,13 @@ class Planner:
         first, second, third = self.searches[:3]
         self._catch_up(1)
         self._catch_up(2)
-        value, other = second.improve(self.effort, self.kicks), second.evaluate(third.policy)
+        value, best = (search.improve(self.effort, self.kicks) for search in (second, third))
+        other = second.evaluate(third.policy)
         if other > value + EQUAL:  # the search has missed it
             second.policy[:] = third.policy
             value = second.improve(self.effort, self.kicks)
-        if value - other <= 1.0 / HOPE:
-            best = third.improve(self.effort, self.kicks)
-            other = second.evaluate(third.policy)
-        else:
-            best = third.evaluate(third.policy)
-        loss = best - third.evaluate(second.policy)
-        if value - other <= max(loss / HOPE, EQUAL):
+        gain, loss = value - other, best - third.evaluate(second.policy)
+        if gain <= max(loss / HOPE, EQUAL):
             exploiting = first.evaluate(third.policy)
             if exploiting >= top:
                 return third.policy, exploiting
