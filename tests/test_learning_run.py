@@ -89,7 +89,7 @@ def test_resumed_anywhere_to_the_same_bits(
     while session.done < session.target:
         session.next_phase()
         phases += 1
-        if phases in (1, 2, 30, 77):
+        if phases in (1, 2) or phases % 25 == 5:
             Run(model, session.state(), (1.0, 1.0), 0.0).checkpoint(tmp_path)
             before = load_run(tmp_path)
             assert not before.complete

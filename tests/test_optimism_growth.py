@@ -198,7 +198,10 @@ def visited(model, counts, rng, factor):
 @pytest.mark.parametrize("spec", [MAZE, GARNET])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monkeypatch):
-    """In another arena the policy in force has the same value, that of the graph handed out."""
+    """In another arena the policy in force has the same value, that of the graph handed out.
+
+    Else it is given up: a node that is new to it led to one that it had.
+    """
     model, rng = lm.make(spec), np.random.default_rng(3)
     monkeypatch.setattr(growth_module, "KINDS", growth_module.KINDS[1:])
     monkeypatch.setattr(history, "KINDS", growth_module.KINDS)
@@ -213,7 +216,8 @@ def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monk
         remember(memory)
         if before is not None:
             moved += 1
-            assert planner.searches[0].evaluate(planner.policy) == pytest.approx(before, abs=1e-12)
+            value = planner.searches[0].evaluate(planner.policy)
+            assert (planner.result is not None) == (value == pytest.approx(before, abs=1e-12))
 
     monkeypatch.setattr(planner, "_remember", checked)
     for _ in range(10):
@@ -265,7 +269,7 @@ def test_a_restored_planner_grows_on_to_the_same_bits(spec):
             assert other.policy == answer.policy
             assert np.array_equal(resumed.growth.G, going.growth.G)
     assert going.kind > 0
-    assert len(nodes) > 2
+    assert len(nodes) > 1
 
 
 def test_a_graph_without_room_is_cut_and_certified(monkeypatch):

@@ -158,15 +158,20 @@ class HistoryPlanner(Planner):
         return _likely(reach) | (growth.reach(action, within) > 0)
 
     def _remember(self, memory: Memory) -> None:
-        """New arenas for this memory; policies of nodes that stay are carried over."""
+        """New arenas for this memory; policies of nodes that stay are carried over.
+
+        A policy stays what it is, but where a node that is new to it leads to one that it has.
+        """
         old, self.memory = self.memory, memory
+        value = -1.0 if old is None else self._in_force()
         for search in self.searches:
             search.remember(memory, carry(search.policy, old, memory, self.known))
         if old is None:
-            self.policy, self.result = self.searches[0].policy.copy(), None
-            self.seen = 0  # the policy in force is gone: search
+            self.policy = self.searches[0].policy.copy()
         else:
             self.policy = carry(self.policy, old, memory, self.known)
+        if abs(self._in_force() - value) > 1e-12:
+            self.result, self.seen = None, 0  # the policy in force is gone: search
         whole = self.growth is not None and self.growth.whole
         nodes = self.searches[0].arena.N
         self.effort = Effort.for_size(nodes, self.known.A, self.known.M, whole)
@@ -189,7 +194,7 @@ class HistoryPlanner(Planner):
         """What later answers depend on besides the counts, as plain data."""
         state = super().state() | {"markov": self.markov.state(), "looked": self.looked}
         state["pending"] = np.array(sorted(self.pending), dtype=np.int64)
-        state["kind"] = self.kind
+        state["kind"], state["answered"] = self.kind, self.result is not None
         if self.growth is not None and self.memory is not None:
             state |= {"graph": self.growth.saved(), "nodes": self.memory.order}
             state["slots"] = len(self.searches[0].model.next)
@@ -204,6 +209,9 @@ class HistoryPlanner(Planner):
         self.kind, self.looked = int(state["kind"]), int(state["looked"])
         self.pending = set(np.asarray(state["pending"]).tolist())
         super().restore(state, counts)
+        if state["answered"] and self.memory is not None:
+            graph = self.searches[0].graph(self.policy)
+            self.result = HistoryResult(graph, -1.0, -1.0, True, self.memory.N)
 
     def _restore_models(self, state: dict[str, Any]) -> None:
         if len(self.searches[0].model.next) != int(state["slots"]):

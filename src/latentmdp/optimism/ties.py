@@ -34,7 +34,8 @@ TIES = ("secondary", "ladder", "incumbent")
 GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
 HOPE = 1000.0  # exploring must promise a thousandth of what it costs, by the estimate
 LOSS = 0.01  # of estimated value: exploring that costs more is not kept unasked
-REST = 7  # plans without a proposal of the tie rule, at most
+REST = 7  # plans without a proposal of the tie rule, or with an old one of the estimate, at most
+WAITING = ("patience", "wait", "tie_patience", "tie_wait", "third_wait")
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
@@ -78,6 +79,7 @@ class Planner:
         self.rung = 0  # of the ladder
         self.patience, self.wait = 0, 0  # mixing that fails is tried less and less often
         self.tie_patience, self.tie_wait = 0, 0  # so are proposals of the tie rule
+        self.third_wait = 0  # where the estimate's policy matters little, it is improved less
         self.seen = 0  # visits at the last search
 
     # ---------------------------------------------------------------- planning
@@ -133,13 +135,17 @@ class Planner:
         first, second, third = self.searches[:3]
         self._catch_up(1)
         self._catch_up(2)
-        value, best = (search.improve(self.effort, self.kicks) for search in (second, third))
-        other = second.evaluate(third.policy)
+        value, other = second.improve(self.effort, self.kicks), second.evaluate(third.policy)
         if other > value + EQUAL:  # the search has missed it
             second.policy[:] = third.policy
             value = second.improve(self.effort, self.kicks)
-        gain, loss = value - other, best - third.evaluate(second.policy)
-        if gain <= max(loss / HOPE, EQUAL):
+        known = third.evaluate(second.policy)
+        loss = third.evaluate(third.policy) - known
+        self.third_wait -= 1
+        if self.third_wait <= 0 or (value - other <= 1.0 / HOPE and loss > LOSS):
+            loss, self.third_wait = third.improve(self.effort, self.kicks) - known, REST
+            other = second.evaluate(third.policy)
+        if value - other <= max(loss / HOPE, EQUAL):
             exploiting = first.evaluate(third.policy)
             if exploiting >= top:
                 return third.policy, exploiting
@@ -249,7 +255,7 @@ class Planner:
             "policy": self.policy,
             "policies": np.array([search.policy for search in self.searches]),
             "patience": np.array([[search.patience, search.wait] for search in self.searches]),
-            "waiting": np.array([self.patience, self.wait, self.tie_patience, self.tie_wait]),
+            "waiting": np.array([getattr(self, name) for name in WAITING]),
             "rung": self.rung,
             "seen": self.seen,
             "kicks": dict(self.kicks.rng.bit_generator.state),
@@ -266,8 +272,8 @@ class Planner:
             for search, (patience, wait) in zip(self.searches, state["patience"], strict=True):
                 search.patience, search.wait = int(patience), int(wait)
         self.policy = np.array(state["policy"], dtype=np.int64)
-        waiting = [int(number) for number in state["waiting"]]
-        self.patience, self.wait, self.tie_patience, self.tie_wait = waiting
+        for name, number in zip(WAITING, state["waiting"], strict=True):
+            setattr(self, name, int(number))
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
