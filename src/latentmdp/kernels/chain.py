@@ -10,24 +10,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels.flat import record_at
 
 END = -1
 FULL = -1  # cells of a chain that a buffer is too small for
 
 
 class Model(NamedTuple):
-    """A model's rows, and its pairs (context, first state) that can occur, `(Q,)`."""
+    """A model's rows, and its pairs (context, first state) that can occur."""
 
-    sizes: tuple[int, int, int, int]  # M, S, A, H
-    indptr: np.ndarray  # (rows + 1,)
-    next: np.ndarray  # (nnz,)
-    symbol: np.ndarray
-    prob: np.ndarray
-    row_reward: np.ndarray  # (rows,) expected reward
-    start_context: np.ndarray  # (Q,)
-    start_state: np.ndarray
-    start_prob: np.ndarray
+    M: int
+    S: int
+    A: int
+    H: int
+    starts: int  # Q, such pairs
+    indptr: Ints  # (rows + 1,)
+    next: Ints  # (nnz,)
+    symbol: Ints
+    prob: Floats
+    row_reward: Floats  # (rows,) expected reward
+    start_context: Ints  # (Q,)
+    start_state: Ints
+    start_prob: Floats
 
 
 class Graph(NamedTuple):
@@ -47,14 +53,23 @@ class Graph(NamedTuple):
 class Chain(NamedTuple):
     """Buffers that `build_chain` fills; see the module."""
 
-    row: np.ndarray  # (C,)
-    first: np.ndarray  # (C + 1,)
-    succ: np.ndarray  # (E,)
-    rate: np.ndarray  # (rows,) expected visits per episode
-    peak: np.ndarray  # (rows,) largest probability of a visit at one step
-    active: np.ndarray  # (rows,) the rows with any visits come first
-    layer: np.ndarray  # (H + 1,) the cells of step t are layer[t] .. layer[t+1]
-    size: np.ndarray  # (3,) cells, edges, active rows
+    cells: int  # C, room for them
+    edges: int  # E
+    row: Ints  # (C,)
+    node: Ints  # (C,) of the policy graph
+    reach: Floats  # (C,) probability
+    first: Ints  # (C + 1,)
+    succ: Ints  # (E,)
+    rate: Floats  # (rows,) expected visits per episode
+    peak: Floats  # (rows,) largest probability of a visit at one step
+    active: Ints  # (rows,) the rows with any visits come first
+    layer: Ints  # (H + 1,) the cells of step t are layer[t] .. layer[t+1]
+    size: Ints  # (3,) cells, edges, active rows
+    at_step: Ints  # (rows,) scratch: the last step at which a row was visited
+    mass: Floats  # (rows,) scratch: how likely
+
+
+model_at, chain_at = record_at(Model), record_at(Chain)
 
 
 @helper
@@ -74,24 +89,24 @@ def successor(graph, node, symbol, nxt):
 
 
 @kernel
-def build_chain(model, graph, cell_of, chain, node, reach):
-    """Fill `chain`, or say FULL in its `size`; return the policy's exact value.
+def build_chain(model_here, chain_here, graph, cell_of):
+    """Fill a chain, or say FULL in its `size`; return the policy's exact value.
 
-    Also `node, reach (C,)`: each cell's node and probability.
     `cell_of (N * M,)` is scratch, all END, and left so. The value is the sum of expected visits
     times expected rewards (no discount). Cost: edges, times a search among a node's successors.
     """
-    M, S, A, H = model.sizes
-    row, succ = chain.row, chain.succ
-    at_step, mass = np.empty(M * S * A, np.int64), np.empty(M * S * A)
+    model, chain = model_at(model_here), chain_at(chain_here)
+    M, S, A, H = model.M, model.S, model.A, model.H
+    row, succ, node, reach = chain.row, chain.succ, chain.node, chain.reach
+    at_step, mass = chain.at_step, chain.mass
     for r in range(M * S * A):
         at_step[r] = -1
         chain.rate[r] = 0.0
         chain.peak[r] = 0.0
     cells, edges, rows, value = 0, 0, 0, 0.0
-    fits = len(model.start_state) <= len(row)
+    fits = model.starts <= chain.cells
     if fits:
-        for q in range(len(model.start_state)):
+        for q in range(model.starts):
             m, s = model.start_context[q], model.start_state[q]
             n = graph.root[s]
             row[cells] = (m * S + s) * A + graph.action[n]
@@ -115,7 +130,7 @@ def build_chain(model, graph, cell_of, chain, node, reach):
         chain.peak[r] = max(chain.peak[r], mass[r])
         value += reach[c] * model.row_reward[r]
         chain.first[c] = edges
-        if edges + model.indptr[r + 1] - model.indptr[r] > len(succ):
+        if edges + model.indptr[r + 1] - model.indptr[r] > chain.edges:
             fits = False
             break
         for e in range(model.indptr[r], model.indptr[r + 1]):
@@ -126,7 +141,7 @@ def build_chain(model, graph, cell_of, chain, node, reach):
                     to = successor(graph, n, model.symbol[e], model.next[e])
                 d = cell_of[to * M + m]
                 if d == END:
-                    if cells == len(row):
+                    if cells == chain.cells:
                         fits = False
                         break
                     d = cells

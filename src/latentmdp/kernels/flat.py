@@ -147,10 +147,19 @@ def record_at(kind: type) -> Callable[[int], Any]:
     return found
 
 
+def header_of(record: Any) -> Ints:
+    """A header, whose address is then the record's. Keep both alive."""
+    header = np.zeros(len(record), dtype=np.int64)
+    write_header(record, header)
+    return header
+
+
 def write_header(record: Any, header: Ints) -> None:
-    """Fill in a header, whose address is then the record's. Keep both alive."""
+    """Fill in a header that lies elsewhere."""
     for i, value in enumerate(record):
         if isinstance(value, np.ndarray):
+            assert value.flags.c_contiguous
+            assert value.dtype in (np.int64, np.float64)
             header[i] = value.ctypes.data
         else:
             header[i] = np.float64(value).view(np.int64) if isinstance(value, float) else value

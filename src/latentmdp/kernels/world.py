@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels.flat import record_at, write_header
+from latentmdp.kernels.flat import header_of, record_at
 
 
 class World(NamedTuple):
@@ -56,10 +56,8 @@ class World(NamedTuple):
 
 def header(world: World) -> Ints:
     """Its address is what kernels take. Keep it and the world alive."""
-    numbers = np.zeros(len(world), dtype=np.int64)
     flat: Any = [part.reshape(-1) if isinstance(part, np.ndarray) else part for part in world]
-    write_header(World(*flat), numbers)
-    return numbers
+    return header_of(World(*flat))
 
 
 world_at = record_at(World)

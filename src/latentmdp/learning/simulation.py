@@ -44,6 +44,7 @@ class Simulator:
         if kind not in SIMULATORS:
             raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
         from latentmdp.kernels import chain, count_simulation, step_simulation
+        from latentmdp.kernels.flat import header_of
         from latentmdp.kernels.samplers import SCRATCH, address
 
         self._chains, self._blocks, self._steps = chain, count_simulation, step_simulation
@@ -51,6 +52,8 @@ class Simulator:
         self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
         self._room = self._scratch.ctypes.data
         self._model, self._law = prepare(model)
+        self._model_header = header_of(self._model)
+        self._model_at = self._model_header.ctypes.data
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._path = np.zeros((2, model.H), dtype=np.int64)
         self._changed = np.zeros(model.H, dtype=np.int64)
@@ -58,16 +61,20 @@ class Simulator:
 
     def _allocate(self, cells: int, edges: int) -> None:
         """Buffers for chains of this size; what they held is lost."""
-        rows, H = len(self._model.indptr) - 1, self._model.sizes[3]
+        from latentmdp.kernels.flat import header_of
+
+        rows, H = len(self._model.indptr) - 1, self._model.H
 
         def ints(*shape: int) -> Array:
             return np.zeros(shape, dtype=np.int64)
 
         self._chain = self._chains.Chain(
-            ints(cells), ints(cells + 1), ints(edges), np.zeros(rows), np.zeros(rows), ints(rows),
-            ints(H + 1), ints(3),
+            cells, edges, ints(cells), ints(cells), np.zeros(cells), ints(cells + 1), ints(edges),
+            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3), ints(rows),
+            np.zeros(rows),
         )  # fmt: skip
-        self._node, self._reach, self._visits = ints(cells), np.zeros(cells), ints(cells)
+        self._chain_header, self._visits = header_of(self._chain), ints(cells)
+        self._chain_at = self._chain_header.ctypes.data
         self._block = (
             ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
             ints(self.picked), ints(self.picked), ints(self.picked, H), ints(self.picked, H),
@@ -81,7 +88,7 @@ class Simulator:
 
             chain, start = self._chain, len(self._model.start_prob)
             self._n_next = counts.n_next
-            parts: list[Any] = [self._model.sizes[3], start, self.picked, *self._law]
+            parts: list[Any] = [self._model.H, start, self.picked, *self._law]
             parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
             parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
             parts += [self._visits, *self._path, counts.n, counts.n_next]
@@ -96,16 +103,14 @@ class Simulator:
             policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
             policy.node, policy.root, policy.default,
         )  # fmt: skip
-        M = self._model.sizes[0]
+        M = self._model.M
         if len(self._cell_of) < len(graph.step) * M:
             self._cell_of = np.full(2 * len(graph.step) * M, kernels.END, dtype=np.int64)
         while True:
-            value = kernels.build_chain(
-                self._model, graph, self._cell_of, self._chain, self._node, self._reach
-            )
+            value = kernels.build_chain(self._model_at, self._chain_at, graph, self._cell_of)
             if self._chain.size[0] != kernels.FULL:
                 break
-            self._allocate(2 * len(self._chain.row), 2 * len(self._chain.succ))
+            self._allocate(2 * self._chain.cells, 2 * self._chain.edges)
         self.begin_phase()
         return float(value)
 
@@ -143,13 +148,13 @@ class Simulator:
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
         cells = self._chain.size[0]
-        context = self._chain.row[:cells] // (self._model.sizes[1] * self._model.sizes[2])
-        return self._node[:cells].copy(), context, self._visits[:cells].copy()
+        context = self._chain.row[:cells] // (self._model.S * self._model.A)
+        return self._chain.node[:cells].copy(), context, self._visits[:cells].copy()
 
     def path(self) -> tuple[Array, Array, Array]:
         """`(nodes, rows, outcomes)`, `(H,)` each, of the triggering episode."""
         cells, outcomes = self._path
-        return self._node[cells], self._chain.row[cells], outcomes.copy()
+        return self._chain.node[cells], self._chain.row[cells], outcomes.copy()
 
 
 def prepare(model: LatentMDP) -> tuple[Any, tuple[Array, ...]]:
@@ -160,8 +165,8 @@ def prepare(model: LatentMDP) -> tuple[Any, tuple[Array, ...]]:
     context, state = np.nonzero(weight)
     start = weight[context, state]
     rows = Model(
-        (model.M, model.S, model.A, model.H), model.indptr, model.next, model.symbol, model.prob,
-        np.array(model.row_reward), context.copy(), state.copy(), start,
+        model.M, model.S, model.A, model.H, len(start), model.indptr, model.next, model.symbol,
+        model.prob, np.array(model.row_reward), context.copy(), state.copy(), start,
     )  # fmt: skip
     whole = np.array([0, len(start)])
     return rows, (*_within(model.indptr, model.prob), *_within(whole, start))

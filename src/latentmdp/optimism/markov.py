@@ -114,6 +114,7 @@ class MarkovSearch:
         self._kernels, self._refresh = optimistic_sweep, refresh_rows
         self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
+        self._trial = x.I[x.kicked : x.kicked + x.N]
         self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
         self.table[:] = table
         self.bound(range(known.M))
@@ -143,9 +144,8 @@ class MarkovSearch:
 
     def evaluate(self, policy: Ints) -> float:
         """Exact optimistic value of a table, or of actions of all nodes."""
-        x = self.arena
-        x.I[x.kicked : x.kicked + policy.size] = policy.ravel()
-        return self._kernels.evaluate(x.here, x.kicked)
+        self._trial[: policy.size] = policy.ravel()
+        return self._kernels.evaluate(self.arena.here, self.arena.kicked)
 
     def search(self, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
         """Improve the current policy until nothing helps or the bound is reached; its value.
