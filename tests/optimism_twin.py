@@ -1,4 +1,4 @@
-"""Slow twins of optimistic planning: plain Python, straight from the paper's equations.
+"""Slow twins of optimistic planning: plain Python, straight from the paper's equations; problems.
 
 Shares no code with `latentmdp.optimism` but `Setting.iota`, which has its own test.
 """
@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from latentmdp import LatentMDP
+from latentmdp.optimism.confidence import Setting
 
 
 def random_counts(rng, model, sizes=(0, 1, 2, 5, 20, 100, 1000, 10**4, 10**5)):
@@ -223,3 +224,21 @@ def chord_bound(model, visits, algorithm, setting):
 
     root = (model.w[:, None] * model.nu).T
     return sum(root[s] @ U[0, s] - loss(0, s, root[s]) for s in range(S))
+
+
+SIZES = ((2, 2), (3, 2), (2, 3), (3, 3))
+COMPARED = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)
+
+
+def random_problem(rng, on_transitions=False):
+    """A tiny model with counts, and a scale at which not everything is capped."""
+    S, H = SIZES[rng.integers(len(SIZES))]
+    S = 2 if on_transitions else S  # the exact solver has to choose for every (reward, next)
+    observe = bool(rng.integers(2))
+    model = small_model(rng, int(rng.integers(2, 4)), S, 2, H, on_transitions, observe)
+    scale = float(rng.choice([1.0, 0.1, 0.03, 0.01]))
+    return model, random_counts(rng, model, COMPARED), scale
+
+
+def setting_of(model, scale=1.0, episodes=1000):
+    return Setting(model.M, model.S, model.A, model.H, episodes, 0.1, scale)
