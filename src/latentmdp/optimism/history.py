@@ -6,7 +6,7 @@ by the searches of the Markov class (`memory_search.py`). The policy handed out 
 can reach itself, and its value is exact, whatever the memory is.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,6 +172,8 @@ class HistoryPlanner(Planner):
             self.policy = carry(self.policy, old, memory, self.known)
         if abs(self._in_force() - value) > 1e-12:
             self.result, self.seen = None, 0  # the policy in force is gone: search
+        elif self.result is not None:  # its graph is that in the present memory, also if resumed
+            self.result = replace(self.result, policy=self.searches[0].graph(self.policy))
         whole = self.growth is not None and self.growth.whole
         nodes = self.searches[0].arena.N
         self.effort = Effort.for_size(nodes, self.known.A, self.known.M, whole)
