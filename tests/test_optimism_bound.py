@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import latentmdp as lm
+from latentmdp.kernels.flat import header_of
 from latentmdp.kernels.optimistic_bound import tighten
 from latentmdp.kernels.optimistic_slopes import make_work
 from latentmdp.learning.counts import Counts
@@ -62,7 +63,8 @@ def test_slopes_are_below_every_loss(seed, algorithm):
     M, S, A, H, slots = x.M, x.S, x.A, x.H, len(search.model.next)
     tighter(search, 0.0, 1)  # numbers the observations
     y = make_work(x, slots, int(x.T[x.obs : x.obs + slots].max(initial=0)) + 1, 500)
-    tighten(x.here, y, 500, -1.0)
+    header = header_of(y)
+    tighten(x.here, header.ctypes.data, 500, -1.0)
     U, least = (x.F[at : at + (H + 1) * S * M].reshape(H + 1, S, M) for at in (y.known, y.lowest))
     Q = x.F[x.known_q : x.known_q + H * S * A * M].reshape(H, S, A, M)
     slope = y.W[y.slope : y.slope + H * slots].reshape(H, slots)

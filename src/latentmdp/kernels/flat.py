@@ -76,21 +76,6 @@ def _store(context, builder, sig, args):
     builder.store(args[2], builder.gep(args[0], [args[1]]))
 
 
-def _at(dtype):
-    def at(typing_context, address):
-        """The array at this address."""
-        kind = Flat(dtype)
-
-        def codegen(context, builder, sig, args):
-            return builder.inttoptr(args[0], kind.pointer)
-
-        return kind(types.int64), codegen
-
-    return intrinsic(at)
-
-
-integers, floats = _at(types.int64), _at(types.float64)
-
 # ------------------------------------------------------------- records
 
 KINDS = {
@@ -164,4 +149,5 @@ def write_header(record: Any, header: Ints) -> None:
         else:
             header[i] = np.float64(value).view(np.int64) if isinstance(value, float) else value
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        PLAIN[header.ctypes.data] = record
+        flat = (part.reshape(-1) if isinstance(part, np.ndarray) else part for part in record)
+        PLAIN[header.ctypes.data] = type(record)(*flat)

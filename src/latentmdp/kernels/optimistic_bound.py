@@ -23,7 +23,7 @@ import math
 
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
-from latentmdp.kernels.optimistic_slopes import by_address, least_values, prepare
+from latentmdp.kernels.optimistic_slopes import least_values, prepare, work_at
 
 CLOSED = 1e-11  # gaps below are not looked into
 VAIN = 20  # trials in a row that gain nothing before the search ends
@@ -208,14 +208,13 @@ def open_gap(y, n, g):
 
 
 @kernel
-def tighten(here, work, budget, goal):
+def tighten(here, work_here, budget, goal):
     """The bound after `budget` backups, or sooner if it reaches `goal` or nothing is gained.
 
     Expects the values with context known (set 2, `known_q`) and the observations of the slots;
     overwrites value set 1.
     """
-    x = arena_at(here)
-    y = by_address(x, work)
+    x, y = arena_at(here), work_at(work_here)
     M, S, W, Z = x.M, x.S, y.W, y.Z
     done, vain = 0, 0
     least_values(x)

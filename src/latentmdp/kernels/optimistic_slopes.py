@@ -12,11 +12,11 @@ of `optimistic_bound.py` asks for them as it goes. Nothing is allocated.
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import helper
-from latentmdp.kernels.flat import floats, integers
+from latentmdp.kernels.flat import record_at
 from latentmdp.kernels.optimistic_arena import Arena
 from latentmdp.kernels.optimistic_backup import backup
 
@@ -38,11 +38,11 @@ class Work(NamedTuple):
     known: int  # value set 2
     lowest: int  # value set 1
     known_q: int
-    T: np.ndarray
-    P: np.ndarray
-    F: np.ndarray
-    W: np.ndarray
-    Z: np.ndarray
+    T: Ints
+    P: Floats
+    F: Floats
+    W: Floats
+    Z: Ints
     # W; records begin at 0: (budget, 2M+1) weights g, lower bound on D(g), loss of a policy
     slope: int  # (H, slots)
     excess: int  # (H*S, A, M), nan until a step and state have their slopes
@@ -75,19 +75,7 @@ def make_work(x: Arena, slots: int, K: int, budget: int) -> Work:
     )  # fmt: skip
 
 
-@helper
-def by_address(x, w):
-    """The same with arrays by their address alone, which compile and run faster (`flat.py`)."""
-    return Work(
-        w.M, w.S, w.A, w.H, w.slots, w.next, w.obs, w.coef, w.known, w.lowest, w.known_q,
-        x.T, x.P, x.F, floats(w.W.ctypes.data), integers(w.Z.ctypes.data),
-        w.slope, w.excess, w.child, w.loss, w.least, w.theta, w.off, w.path,
-        w.head, w.link, w.state, w.vector, w.vain, w.node,
-    )  # fmt: skip
-
-
-if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    by_address = lambda x, w: w  # noqa: E731
+work_at = record_at(Work)
 
 
 @helper

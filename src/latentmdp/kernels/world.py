@@ -4,16 +4,14 @@ Kernels take it by address (`flat.py`): handing over thirty arrays would cost as
 a phase.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels.flat import header_of, record_at
+from latentmdp.kernels.flat import record_at
 
 
 class World(NamedTuple):
-    """Sizes, then arrays, flat.
+    """Sizes, then arrays, which kernels see flat.
 
     Cells and edges are those of the chain (`chain.py`).
     """
@@ -52,12 +50,6 @@ class World(NamedTuple):
     path_outcome: Ints
     n: Ints  # (rows,) counts
     n_next: Ints  # (nnz,)
-
-
-def header(world: World) -> Ints:
-    """Its address is what kernels take. Keep it and the world alive."""
-    flat: Any = [part.reshape(-1) if isinstance(part, np.ndarray) else part for part in world]
-    return header_of(World(*flat))
 
 
 world_at = record_at(World)

@@ -84,7 +84,8 @@ class Simulator:
     def _world(self, counts: Counts) -> int:
         """Address of the world with these counts (laid out `for_model`)."""
         if counts.n_next is not self._n_next:
-            from latentmdp.kernels.world import World, header
+            from latentmdp.kernels.flat import header_of
+            from latentmdp.kernels.world import World
 
             chain, start = self._chain, len(self._model.start_prob)
             self._n_next = counts.n_next
@@ -92,7 +93,7 @@ class Simulator:
             parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
             parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
             parts += [self._visits, *self._path, counts.n, counts.n_next]
-            self._header = header(World(*parts))
+            self._header = header_of(World(*parts))
             self._here = self._header.ctypes.data
         return self._here
 

@@ -23,6 +23,7 @@ def tighter(search: Any, value: float, budget: int = BUDGET) -> float:
     """
     if value >= search.upper - EQUAL or budget < 1:
         return float(max(search.upper, value))
+    from latentmdp.kernels.flat import header_of
     from latentmdp.kernels.optimistic_bound import tighten
     from latentmdp.kernels.optimistic_slopes import make_work
 
@@ -31,5 +32,6 @@ def tighter(search: Any, value: float, budget: int = BUDGET) -> float:
     if x.N == x.D and not seen.any():  # arenas without memory have no use for observations
         seen[:] = Observations.of(search.model).of_slots(search.model)
     work = make_work(x, slots, int(seen.max(initial=0)) + 1, budget)
-    bound = tighten(x.here, work, budget, value)
+    header = header_of(work)
+    bound = tighten(x.here, header.ctypes.data, budget, value)
     return float(max(min(bound, search.upper), value))
