@@ -8,7 +8,7 @@ from latentmdp.kernels.optimistic_sweep import evaluate, propose
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.markov import EQUAL, MarkovSearch
+from latentmdp.optimism.markov import EQUAL, MarkovSearch, Patience
 from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import make_planner, optimistic_plan
 from optimism_twin import (
@@ -261,3 +261,37 @@ def test_mixing_a_model_with_itself_is_a_sweep(algorithm):
         if expected >= 0.0:
             assert one.evaluate(one.policy) == pytest.approx(expected, abs=1e-12)
         np.testing.assert_array_equal(one.policy, two.policy)
+
+
+def test_what_keeps_failing_is_tried_less_and_less_often():
+    patience, tried = Patience(), []
+    for turn in range(40):
+        patience.turn()
+        if patience.due:
+            tried.append(turn)
+            patience.tried(helped=turn == 18, most=7)
+    assert tried == [0, 1, 4, 11, 18, 19, 20, 23, 30, 37]
+    resumed = Patience()
+    resumed.restore(np.array(patience.state()))
+    assert resumed.state() == patience.state() == [7, 5]
+    patience.tried(helped=True, most=7)
+    patience.turn()
+    assert patience.due
+
+
+def test_proposals_of_no_use_rest(monkeypatch):
+    """Where the bound is out of reach; mixing, which needs the proposal, rests by itself."""
+    model = lm.make("hard:contexts=3,states=8")
+    counts = Counts.for_model(model)
+    rng, asked = np.random.default_rng(2), []
+    planner = make_planner(
+        Known.of(model), rule_named("mvp"), setting_of(model, 0.01), "markov", rng
+    )
+    monkeypatch.setattr(
+        planner, "_by_secondary", lambda top: asked.append(top) or (planner.policy, -1.0)
+    )
+    planner.mixing.left = 100
+    for _ in range(60):
+        answer = planner.replan(counts, grow_counts(rng, model, counts, 20))
+    assert answer.value < answer.upper - EQUAL
+    assert 5 <= len(asked) <= 25

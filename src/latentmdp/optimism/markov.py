@@ -52,6 +52,35 @@ class Effort(NamedTuple):
         return cls(0, False, 1, 1e-7, 1, 0)
 
 
+class Patience:
+    """What keeps failing is tried less and less often."""
+
+    def __init__(self) -> None:
+        self.length, self.left = 0, 0  # turns from the last try to the next, and from now
+
+    def turn(self) -> None:
+        """One more turn has come."""
+        self.left -= 1
+
+    @property
+    def due(self) -> bool:
+        """Whether to try in this turn."""
+        return self.left <= 0
+
+    def tried(self, helped: bool, most: int, least: int = 0) -> None:
+        """The next try is `least` turns off, or twice as many as last time and one, at `most`."""
+        self.length = least if helped else min(2 * self.length + 1, most)
+        self.left = self.length
+
+    def state(self) -> list[int]:
+        """Plain data."""
+        return [self.length, self.left]
+
+    def restore(self, state: Ints) -> None:
+        """From `state()`."""
+        self.length, self.left = (int(number) for number in state)
+
+
 NO_KICKS = (np.zeros((0, 1)), np.zeros(0), np.zeros((0, 1), dtype=np.int64))
 
 
@@ -86,7 +115,7 @@ class MarkovSearch:
         rng: np.random.Generator | None = None,
     ) -> None:
         self.known, self.rule, self.setting, self.rng = known, rule, setting, rng
-        self.patience, self.wait = 0, 0  # kicks that fail are tried less and less often
+        self.kicking = Patience()
         self.lay_out(counts, np.zeros((known.H, known.S), dtype=np.int64))
 
     def lay_out(self, counts: "Counts", table: Ints) -> None:
@@ -192,11 +221,10 @@ class MarkovSearch:
         value = self.search(effort, NO_KICKS)
         if value >= self.upper - EQUAL:
             return value
-        self.wait -= 1
-        if self.wait > 0 and not effort.every:
+        self.kicking.turn()
+        if not self.kicking.due and not effort.every:
             return value
         better = self.search(effort, kicks.draw(effort, nodes))
         worth = max(EQUAL, WORTH * (self.upper - value))
-        self.patience = 1 if better > value + worth else min(2 * self.patience + 1, effort.rest)
-        self.wait = self.patience
+        self.kicking.tried(better > value + worth, effort.rest, least=1)
         return better

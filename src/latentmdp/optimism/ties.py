@@ -21,7 +21,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.optimism.confidence import ESTIMATE, SECONDARY, Rule, Setting
-from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch
+from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch, Patience
 from latentmdp.optimism.model import Known
 from latentmdp.policy import PolicyGraph
 
@@ -35,7 +35,6 @@ GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
 HOPE = 1000.0  # exploring must promise a thousandth of what it costs, by the estimate
 LOSS = 0.01  # of estimated value: exploring that costs more is not kept unasked
 REST = 7  # plans without a proposal of the tie rule, or with an old one of the estimate, at most
-WAITING = ("patience", "wait", "tie_patience", "tie_wait", "third_wait")
 FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
@@ -77,9 +76,8 @@ class Planner:
         self.late: list[set[int]] = []  # rows that a model has yet to catch up with
         self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
         self.rung = 0  # of the ladder
-        self.patience, self.wait = 0, 0  # mixing that fails is tried less and less often
-        self.tie_patience, self.tie_wait = 0, 0  # so are proposals of the tie rule
-        self.third_wait = 0  # where the estimate's policy matters little, it is improved less
+        self.mixing, self.proposing = Patience(), Patience()
+        self.estimating = Patience()  # where the estimate's policy matters little
         self.seen = 0  # visits at the last search
 
     # ---------------------------------------------------------------- planning
@@ -92,22 +90,21 @@ class Planner:
         if value >= top and visits < FRESH * self.seen and self.rung == 0:
             return self._answer(self.policy, value)
         self.seen = visits
-        self.wait, self.tie_wait = self.wait - 1, self.tie_wait - 1
+        self.mixing.turn()
+        self.proposing.turn()
         tied, reached = self._tied(top)
         if reached >= top:
-            self.tie_patience = 0
+            self.proposing.tried(True, REST)
             return self._answer(tied, reached)
         # the certified bound is out of their reach: search, from the best of all
         if max(reached, value) >= 0.0:
             first.policy[:] = tied if reached > value + EQUAL else self.policy
         best = first.improve(self.effort, self.kicks)
-        if self.tie_wait <= 0:
-            helped = reached > value + EQUAL or reached >= best - EQUAL
-            self.tie_patience = 0 if helped else min(2 * self.tie_patience + 1, REST)
-            self.tie_wait = self.tie_patience
+        if self.proposing.due:
+            self.proposing.tried(reached > value + EQUAL or reached >= best - EQUAL, REST)
         if reached >= best - EQUAL:
             return self._answer(tied, reached)
-        if self.wait <= 0 and self.ties == "secondary" and len(self.searches) > 1:
+        if self.mixing.due and self.ties == "secondary" and len(self.searches) > 1:
             return self._answer(*self._mixed(best, value))
         self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
         return self._answer(first.policy, best)
@@ -123,8 +120,9 @@ class Planner:
             return self.policy, -1.0
         if self.ties == "ladder":
             return self._by_ladder(top)
-        resting = self.tie_wait > 0 and self.wait > 0  # mixing would need the proposal
-        return (self.policy, -1.0) if resting else self._by_secondary(top)
+        if self.proposing.due or self.mixing.due:  # mixing needs the proposal
+            return self._by_secondary(top)
+        return self.policy, -1.0
 
     def _by_secondary(self, top: float) -> tuple[Ints, float]:
         """The policy best for one standard error; for the estimate, where that hopes for as much.
@@ -141,9 +139,10 @@ class Planner:
             value = second.improve(self.effort, self.kicks)
         known = third.evaluate(second.policy)
         loss = third.evaluate(third.policy) - known
-        self.third_wait -= 1
-        if self.third_wait <= 0 or (value - other <= 1.0 / HOPE and loss > LOSS):
-            loss, self.third_wait = third.improve(self.effort, self.kicks) - known, REST
+        self.estimating.turn()
+        if self.estimating.due or (value - other <= 1.0 / HOPE and loss > LOSS):
+            loss = third.improve(self.effort, self.kicks) - known
+            self.estimating.tried(True, REST, least=REST)
             other = second.evaluate(third.policy)
         if value - other <= max(loss / HOPE, EQUAL):
             exploiting = first.evaluate(third.policy)
@@ -183,8 +182,7 @@ class Planner:
                 break
         gain = worth[-1] - max(worth[:before]) if len(worth) > before else 0.0
         most = 3 if best >= first.upper - EQUAL else 255  # below the certified bound ties are rare
-        self.patience = 0 if gain > GAIN else min(2 * self.patience + 1, most)
-        self.wait = self.patience
+        self.mixing.tried(gain > GAIN, most)
         return choices[int(np.argmax(np.array(worth) > max(worth) - EQUAL))]
 
     def _by_ladder(self, top: float) -> tuple[Ints, float]:
@@ -254,13 +252,16 @@ class Planner:
         return {
             "policy": self.policy,
             "policies": np.array([search.policy for search in self.searches]),
-            "patience": np.array([[search.patience, search.wait] for search in self.searches]),
-            "waiting": np.array([getattr(self, name) for name in WAITING]),
+            "patience": np.array([patience.state() for patience in self._patiences()]),
             "rung": self.rung,
             "seen": self.seen,
             "kicks": dict(self.kicks.rng.bit_generator.state),
             "rule": dict(self.rule_stream.bit_generator.state),
         }
+
+    def _patiences(self) -> list[Patience]:
+        kicking = [search.kicking for search in self.searches]
+        return [self.mixing, self.proposing, self.estimating, *kicking]
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
         """Continue from `state()` to the same bits."""
@@ -269,11 +270,9 @@ class Planner:
             self.counts = counts
             self._make(counts)
             self._restore_models(state)
-            for search, (patience, wait) in zip(self.searches, state["patience"], strict=True):
-                search.patience, search.wait = int(patience), int(wait)
         self.policy = np.array(state["policy"], dtype=np.int64)
-        for name, number in zip(WAITING, state["waiting"], strict=True):
-            setattr(self, name, int(number))
+        for patience, saved in zip(self._patiences(), state["patience"], strict=True):
+            patience.restore(saved)
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.rng.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
