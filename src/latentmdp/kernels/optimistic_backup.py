@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from latentmdp.kernels._cache import _cache_folder, helper, stages
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_bonus import bonus_block, bonus_push
-from latentmdp.kernels.optimistic_interval import interval_block
+from latentmdp.kernels.optimistic_interval import interval_push, interval_values
 
 
 @intrinsic
@@ -55,13 +55,11 @@ def _bonus_push(here, n0, n1, policy, which, through_cap):
 
 
 def _interval_values(here, n0, n1, mask, policy, action, m0, m1, which, out):
-    x = arena_at(here)
-    interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, False, 0.0)
+    interval_values(arena_at(here), n0, n1, mask, policy, action, m0, m1, which, out)
 
 
 def _interval_push(here, n0, n1, policy, which, through_cap):
-    x = arena_at(here)
-    interval_block(x, n0, n1, x.every, policy, -1, 0, x.M, which, 0, True, through_cap)
+    interval_push(arena_at(here), n0, n1, policy, which, through_cap)
 
 
 def cached_cfunc(signature, function):
@@ -93,14 +91,14 @@ def addresses(interval):
 
 def _plain_backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
     if x.interval:
-        interval_block(x, n0, n1, mask, policy, action, m0, m1, which, out, False, 0.0)
+        interval_values(x, n0, n1, mask, policy, action, m0, m1, which, out)
     else:
         bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out)
 
 
 def _plain_push(x, n0, n1, policy, which, through_cap):
     if x.interval:
-        interval_block(x, n0, n1, x.every, policy, -1, 0, x.M, which, 0, True, through_cap)
+        interval_push(x, n0, n1, policy, which, through_cap)
     else:
         bonus_push(x, n0, n1, policy, which, through_cap)
 

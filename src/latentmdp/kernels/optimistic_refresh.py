@@ -8,7 +8,7 @@ import math
 
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
-from latentmdp.kernels.optimistic_values import context_known, mark_dirty, root_bound
+from latentmdp.kernels.optimistic_values import context_known, root_bound, row_changed
 
 MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = 1, 2, 3, 4
 
@@ -22,7 +22,6 @@ def refresh_rows(here, rows, code, count_slot, N, N_next, row_reward, iota, scal
         x.F[x.top + m] = 0.0
     for row in rows:
         x.F[x.top + row // (S * x.A)] = 1.0
-        mark_dirty(x, row)
         n, support = N[row], 0
         unit = iota / max(n, 1)
         c = x.coef + 5 * row
@@ -49,6 +48,7 @@ def refresh_rows(here, rows, code, count_slot, N, N_next, row_reward, iota, scal
             P[c + 1], P[c + 2] = math.sqrt(1.0 / n), 1.0 / n
         else:
             P[c + 1], P[c + 2] = 0.0, 0.0
+        row_changed(x, row)
     for m in range(x.M):
         if x.F[x.top + m] > 0.0:
             context_known(x, m)

@@ -9,6 +9,7 @@ it may, so whatever a sweep proposes is kept only if exact evaluation agrees
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup, push
+from latentmdp.kernels.optimistic_interval import copy_order
 from latentmdp.kernels.optimistic_values import (
     evaluate_policy,
     evaluate_remembered,
@@ -245,6 +246,8 @@ def adopt(x, policy):
         x.I[policy + n] = x.I[x.proposal + n]
     for i in range(x.N * x.M):
         x.F[x.alpha + i] = x.F[x.alpha + x.N * x.M + i]
+    if x.interval:
+        copy_order(x, 1, 0)
     return objective(x, 0)
 
 

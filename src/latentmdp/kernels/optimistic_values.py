@@ -9,6 +9,7 @@ whatever was computed from them, and only what depends on dirty rows is computed
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import MEMO, arena_at
 from latentmdp.kernels.optimistic_backup import backup
+from latentmdp.kernels.optimistic_narrow import prepare_row
 
 
 @helper
@@ -37,8 +38,10 @@ def evaluate_policy(x, policy, which):
 
 
 @helper
-def mark_dirty(x, row):
-    """This row has changed: what is remembered must be brought up to date before use."""
+def row_changed(x, row):
+    """This row has new numbers: what is remembered must be brought up to date before use."""
+    if x.interval:
+        prepare_row(x, row)
     rows = x.M * x.S * x.A
     for k in range(MEMO + 1):
         x.I[x.dirty + k * rows + row] = 1
@@ -201,6 +204,6 @@ def bound(here, contexts):
     x = arena_at(here)
     for m in contexts:
         for i in range(x.S * x.A):
-            mark_dirty(x, m * x.S * x.A + i)
+            row_changed(x, m * x.S * x.A + i)
         context_known(x, m)
     return root_bound(x)
