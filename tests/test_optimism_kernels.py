@@ -1,6 +1,7 @@
 """The two kernels: against slow twins and finite differences; monotone, convex, capped."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import latentmdp as lm
 from latentmdp.kernels import optimistic_interval
 from latentmdp.kernels.optimistic_backup import compiled
 from latentmdp.kernels.optimistic_bonus import bonus_block
-from latentmdp.kernels.optimistic_interval import interval_block
+from latentmdp.kernels.optimistic_interval import interval_values
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
@@ -50,7 +51,7 @@ class Row:
     def weights(self, v, through_cap=0.0):
         """The kernel's derivative."""
         x = self.search.arena
-        x.F[x.alpha + x.S : x.alpha + 2 * x.S] = v
+        x.F[x.alpha] = self.value(v)
         x.F[x.g : x.g + x.N] = 0.0
         x.F[x.g] = 1.0
         compiled(x.interval)[1].ctypes(x.here, 0, 1, x.policy, 0, through_cap)
@@ -144,6 +145,36 @@ def test_backups_are_convex_below_the_cap(seed, algorithm):
         assert row.value(u) >= tangent - 1e-9
 
 
+@given(
+    seed=st.integers(0, 10**6),
+    algorithm=st.sampled_from(["bernstein", "ucrl"]),
+    outcomes=st.integers(1, 3),
+    on_transitions=st.booleans(),
+)
+def test_the_derivative_is_the_distribution_that_gives_the_value(
+    seed, algorithm, outcomes, on_transitions
+):
+    """Rows of one, two and more outcomes among many states, whose values tie now and then."""
+    rng = np.random.default_rng(seed)
+    row = Row(rng, algorithm, float(rng.choice([0.001, 0.03, 1.0])), 8, on_transitions, (0,))
+    size = int(rng.choice([1, 2, 10, 1000, 10**6]))
+    seen = rng.choice(8, outcomes, replace=False)
+    row.visits[0, 0, 0, seen] = rng.multinomial(size, rng.dirichlet(np.ones(outcomes)))
+    row.search, row.setting = make_search(row.model, row.visits, algorithm, row.setting.scale)
+    v = np.round(rng.random(8), int(rng.integers(1, 5)))
+    value, q = row.value(v), row.weights(v)
+    assert value == pytest.approx(row.twin(v), abs=1e-9)
+    if value < 1.0:
+        reward = row.model.R[0, 0, 0] if on_transitions else np.full(8, row.model.R[0, 0, 0])
+        capped = on_transitions & (reward > 0.0) & (reward + v >= 1.0)  # worth 1, slope 0
+        worth = np.minimum(reward + v, 1.0) if on_transitions else reward + v
+        if not capped.any():
+            assert q.sum() == pytest.approx(1.0, abs=1e-9)
+            assert q @ worth == pytest.approx(value, abs=1e-9)
+    else:
+        assert not q.any()
+
+
 def test_at_the_cap_the_derivative_is_zero():
     row = Row(np.random.default_rng(0), "mvp", 1.0, sizes=(1,))
     assert row.value(np.full(4, 0.5)) == 1.0
@@ -187,15 +218,15 @@ def test_dropping_the_cap_breaks_at_most_one():
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):
     """Kernels reached by address give what the same functions give uncompiled."""
-    monkeypatch.setattr(optimistic_interval, "sort_layer", optimistic_interval.sort_layer.py_func)
+    for name in ("sort_layer", "narrow_values", "wide_rows"):
+        plain = getattr(optimistic_interval, name).py_func
+        monkeypatch.setattr(optimistic_interval, name, plain)
     rng = np.random.default_rng(9)
-    for algorithm, kernel, rest in (
-        ("mvp", bonus_block, ()),
-        ("bernstein", interval_block, (0, 0)),
-    ):
-        row = Row(rng, algorithm, 0.05, sizes=(50, 1000))
+    kernels = (("mvp", bonus_block), ("bernstein", interval_values))
+    for (algorithm, kernel), size in itertools.product(kernels, (1, 2, 50, 1000)):
+        row = Row(rng, algorithm, 0.05, sizes=(size,))
         expected = row.value(rng.random(4))
         x = row.search.arena
         x.F[x.q] = -1.0
-        kernel.py_func(x, 0, 1, x.every, x.policy, -1, 0, 1, 0, x.q, *rest)
+        kernel.py_func(x, 0, 1, x.every, x.policy, -1, 0, 1, 0, x.q)
         assert x.F[x.q] == pytest.approx(expected, abs=1e-15)

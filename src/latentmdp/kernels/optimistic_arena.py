@@ -25,7 +25,8 @@ An array of shape `(N, M)` at `x.alpha` in `F` is read as `x.F[x.alpha + n*x.M +
                          memo                 (MEMO, N, M)         values of remembered policies
                          v, share, weight, diff, tilted            scratch of one backup, kicks
     I int  policies      policy, candidate, proposal, kicked   (N,)   an action per node
-                         live, every, wanted  (N,)        masks of nodes
+                         live, every, used, wanted  (N,)  masks of nodes; `used` are all but states
+                                                          at step 0 that are never the first one
                          active               (N, M)      whether a context can be at a node
                          by_value, rank       (3, H+1, M, S)       order of the default nodes
                          memo_policy          (MEMO, N)   remembered policies
@@ -100,6 +101,7 @@ class Arena(NamedTuple):
     kicked: int
     live: int
     every: int
+    used: int
     wanted: int
     active: int
     by_value: int  # (3, H+1, M, S) states in descending order of value
@@ -163,7 +165,7 @@ def make_arena(
     I, I_size = _offsets(  # noqa: E741
         {
             "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N,
-            "every": N, "wanted": N, "active": N * M, "by_value": layers * S, "rank": layers * S,
+            "every": N, "used": N, "wanted": N, "active": N * M, "by_value": layers * S, "rank": layers * S,
             "memo_policy": MEMO * N, "dirty": (MEMO + 1) * rows, "stale": (MEMO + 1) * M,
             "age": MEMO + 1, "pos": S + 2,
             "skip": S + 2, "sort": S + 2, "ranges": 4 * S + 12,
@@ -189,7 +191,8 @@ def make_arena(
         x.G[:D], x.G[x.step : x.step + D] = nodes % S, nodes // S
         x.G[x.span : x.span + H + 1] = D
         x.G[x.first : x.first + S] = np.arange(S)
-    x.I[x.every : x.every + N] = 1
+    x.I[x.every : x.every + N] = x.I[x.used : x.used + N] = 1
+    x.I[x.candidate : x.candidate + N] = -1
     x.I[x.active : x.active + N * M] = 1
     x.I[x.dirty : x.dirty + (MEMO + 1) * rows] = 1
     x.I[x.stale : x.stale + (MEMO + 1) * M] = 1

@@ -31,7 +31,7 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
             row = (m * S + s) * A + a
             base, c2 = P[coef + 5 * row], P[coef + 5 * row + 2]
             at = out + n * M + m
-            if I[x.active + n * M + m] == 0:
+            if not default and I[x.active + n * M + m] == 0:
                 F[at] = 0.0
                 continue
             if base + c2 >= cap:  # saturated; also a row without visits (c2 = inf)
@@ -51,7 +51,8 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
                 mean += P[4 * k] * value
             bonus = c2
             c1 = P[coef + 5 * row + 1]
-            if c1 * cap > 2.0 * c2:  # values lie in [0, cap]: a standard deviation is at most cap/2
+            # values lie in [0, cap]: a standard deviation is at most cap/2, without doubt it is 0
+            if c1 * cap > 2.0 * c2 and P[4 * lo] < 1.0:
                 variance = 0.0
                 for i in range(b):
                     off = F[v + i] - mean  # `**` would compile for longer
@@ -94,7 +95,7 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
                 F[v + i] = value
                 mean += P[4 * k] * value
             bonus, slope = c2, 0.0
-            if c1 * cap > 2.0 * c2:
+            if c1 * cap > 2.0 * c2 and P[4 * lo] < 1.0:
                 variance = 0.0
                 for i in range(b):
                     off = F[v + i] - mean  # `**` would compile for longer

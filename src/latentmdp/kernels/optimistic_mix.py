@@ -29,8 +29,8 @@ def mix(primary, secondary, policy, weight):
             if n1 <= n0:
                 continue
             for a in range(-1, A):  # -1: the incumbent actions
-                backup(x, n0, n1, x.every, policy, a, 0, M, 1, x.q)
-                backup(y, n0, n1, y.every, policy, a, 0, M, 1, y.q)
+                backup(x, n0, n1, x.used, policy, a, 0, M, 1, x.q)
+                backup(y, n0, n1, y.used, policy, a, 0, M, 1, y.q)
                 for n in range(n0, n1):
                     value = 0.0
                     for i in range(n * M, (n + 1) * M):

@@ -113,8 +113,8 @@ def sweep(x, policy, which):
             for a in range(-1, A):  # -1: the incumbent actions
                 some = a < 0
                 for n in range(n0, n1):
-                    wanted = a < 0
-                    if a >= 0 and I[policy + n] != a:
+                    wanted = a < 0 and I[x.used + n] != 0
+                    if a >= 0 and I[policy + n] != a and I[x.used + n] != 0:
                         bound, top = 0.0, F[x.top + n]
                         at = ((t * S + G[n]) * A + a) * M
                         for m in range(M):

@@ -33,7 +33,7 @@ def evaluate_policy(x, policy, which):
             n0 = t * x.S if part == 0 else x.G[x.span + t]
             n1 = (t + 1) * x.S if part == 0 else x.G[x.span + t + 1]
             if n1 > n0:
-                backup(x, n0, n1, x.every, policy, -1, 0, x.M, which, out)
+                backup(x, n0, n1, x.used, policy, -1, 0, x.M, which, out)
     return objective(x, which)
 
 
@@ -74,6 +74,7 @@ def update_context(x, policy, k, m):
             some = False
             for n in range(n0, n1):
                 hit = moved or I[dirty + G[n] * A + I[policy + n]] != 0
+                hit = hit and I[x.used + n] != 0
                 some = some or hit
                 I[x.wanted + n] = hit
             if not some:

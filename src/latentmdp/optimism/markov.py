@@ -81,9 +81,6 @@ class Patience:
         self.length, self.left = (int(number) for number in state)
 
 
-NO_KICKS = (np.zeros((0, 1)), np.zeros(0), np.zeros((0, 1), dtype=np.int64))
-
-
 class Kicks:
     """Random perturbations, from a stream of their own."""
 
@@ -137,6 +134,7 @@ class MarkovSearch:
         x.T[: rows + 1] = model.indptr
         x.T[x.next : x.next + slots] = model.next
         x.P[x.root : x.root + known.M * known.S] = known.root.ravel()
+        x.I[x.used : x.used + known.S] = known.root.any(axis=0)
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
@@ -183,10 +181,11 @@ class MarkovSearch:
         reach through the cap, for two sweeps; `jolt (k, N)` holds an action where a node is to be
         disturbed and -1 elsewhere. Each is polished under the true weights and kept if better.
         """
+        return self._kicked(self._polished(self.arena.policy, effort), effort, kicks)
+
+    def _kicked(self, value: float, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
+        """Try these kicks on a polished policy of this value."""
         x = self.arena
-        value = self._polished(x.policy, effort)
-        if kicks is NO_KICKS:
-            return value
         kicked = x.I[x.kicked : x.kicked + x.N]
         for tilt, look in zip(kicks[0], kicks[1], strict=True):
             if value >= self.upper - 1e-12:
@@ -218,13 +217,13 @@ class MarkovSearch:
     def improve(self, effort: Effort, kicks: Kicks) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
         nodes = self.arena.N
-        value = self.search(effort, NO_KICKS)
+        value = self._polished(self.arena.policy, effort)
         if value >= self.upper - EQUAL:
             return value
         self.kicking.turn()
         if not self.kicking.due and not effort.every:
             return value
-        better = self.search(effort, kicks.draw(effort, nodes))
+        better = self._kicked(value, effort, kicks.draw(effort, nodes))
         worth = max(EQUAL, WORTH * (self.upper - value))
         self.kicking.tried(better > value + worth, effort.rest, least=1)
         return better
