@@ -19,12 +19,13 @@ def sort_layer(x, which, t, m):
     layer = (which * (x.H + 1) + t) * M + m
     values = x.alpha + (which * x.N + t * S) * M + m
     state, rank, best = x.by_value + layer * S, x.rank + layer * S, x.best + layer * S
-    i = 0
-    while i < S and F[best + i] == F[values + I[state + i] * M]:
-        i += 1
-    if i == S:
+    same = 0
+    while same < S and F[best + same] == F[values + I[state + same] * M]:
+        same += 1
+    if same == S:
         return  # nothing has moved
-    for i in range(S):
+    low = same
+    for i in range(same, S):
         s = I[state + i]
         value = F[values + s * M]
         j = i
@@ -36,9 +37,10 @@ def sort_layer(x, which, t, m):
             j -= 1
         F[best + j] = value
         I[state + j] = s
-    running = 0.0
+        low = min(low, j)
     total = x.total + layer * (S + 1)
-    for i in range(S):
+    running = F[total + low]
+    for i in range(low, S):
         I[rank + I[state + i]] = i
         F[total + i] = running
         running += F[best + i]
