@@ -168,7 +168,7 @@ def memory() -> None:
             session.next_phase()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{MAZE}, mvp, markov: largest resident memory by episode {session.done:.2g}: "
-              f"{peak:.0f} MB, {len(session.columns['length'])} phases", flush=True)  # fmt: skip
+              f"{peak:.0f} MB, {len(session.rows)} phases", flush=True)  # fmt: skip
 
 
 def seconds(function: Callable[[], object]) -> float:

@@ -238,29 +238,51 @@ def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
 
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
-def test_mixing_a_model_with_itself_is_a_sweep(algorithm):
-    """The slow twin of the mixed sweep is the plain one: twice the same objective."""
+def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
+    """The slow twin of mixed sweeps are plain ones: twice the same objective."""
     from latentmdp.kernels.optimistic_mix import mix
 
     rng = np.random.default_rng(3)
-    for _ in range(20):
+    changed = 0
+    for _ in range(30):
         model = small_model(rng, 3, 3, 2, 4)
         counts = Counts.from_visits(random_counts(rng, model, (1000, 10**4, 10**5)))
         setting = Setting(3, 3, 2, 4, 1000, 0.1, 0.01)
-        one, two = (
-            MarkovSearch(Known.of(model), rule_named(algorithm), setting, counts) for _ in "12"
+        one, two, twin = (
+            MarkovSearch(Known.of(model), rule_named(algorithm), setting, counts) for _ in "123"
         )
         table = rng.integers(0, 2, (4, 3))
-        x, y = one.arena, two.arena
-        for search in (one, two):
+        for search in (one, two, twin):
             search.table[:] = table
-            evaluate(search.arena.here, search.arena.policy)
-        expected = propose(x.here, x.policy, x.proposal, 1, 0.0)
-        switches = mix(x.here, y.here, x.policy, 2.0)
-        assert (switches > 0) or expected < 0.0
-        if expected >= 0.0:
-            assert one.evaluate(one.policy) == pytest.approx(expected, abs=1e-12)
+        x, y, z = one.arena, two.arena, twin.arena
+        for _ in range(2):
+            evaluate(z.here, z.policy)
+            changed += propose(z.here, z.policy, z.policy, 0, 0.0) >= 0.0
+        value = mix(x.here, y.here, x.policy, np.array([2.0]), 0.0)
+        assert value == pytest.approx(twin.evaluate(twin.policy), abs=1e-12)
+        assert value == pytest.approx(one.evaluate(one.policy), abs=1e-12)
+        assert value == pytest.approx(two.evaluate(one.policy), abs=1e-12)
         np.testing.assert_array_equal(one.policy, two.policy)
+    assert changed > 30
+
+
+def test_mixing_stops_at_the_first_weight_that_is_enough():
+    from latentmdp.kernels.optimistic_mix import mix
+
+    rng = np.random.default_rng(4)
+    model = small_model(rng, 3, 3, 2, 4)
+    counts = Counts.from_visits(random_counts(rng, model, (20, 1000)))
+    known, setting = Known.of(model), Setting(3, 3, 2, 4, 1000, 0.1, 0.02)
+    reached = []
+    for enough in (0.0, 2.0):
+        one, two = (
+            MarkovSearch(known, rule_named(name), setting, counts) for name in ("mvp", "greedy")
+        )
+        one.table[:] = two.table[:] = 0
+        x, y = one.arena, two.arena
+        reached.append(mix(x.here, y.here, x.policy, np.array([1e-9, 1e9]), enough))
+        best = optimistic_plan(model, counts.visits(), "mvp", episodes=1000, bonus_scale=0.02)
+    assert reached[0] < reached[1] <= best.upper + 1e-9
 
 
 def test_what_keeps_failing_is_tried_less_and_less_often():

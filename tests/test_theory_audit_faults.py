@@ -195,15 +195,10 @@ def test_the_table_fits_a_terminal(hard):
 def as_run(record, spec, optimal):
     """A `Run` around recorded phases."""
     session = Session(record.model, spec)
-    session.columns = {
-        "episode": [p.episode for p in record.phases],
-        "length": [p.length for p in record.phases],
-        "value": [p.value for p in record.phases],
-        "optimistic_value": [p.optimistic_value for p in record.phases],
-        "planner_gap": [p.upper - p.optimistic_value for p in record.phases],
-        "updates": list(range(len(record.phases))),
-        "kept": [0] * len(record.phases),
-    }
+    session.rows = [
+        (p.episode, p.length, p.value, p.optimistic_value, p.upper - p.optimistic_value, i, 0)
+        for i, p in enumerate(record.phases)
+    ]
     session.done = spec.episodes
     run = Run(record.model, session.state(), optimal, 0.0)
     run.phases = record.phases

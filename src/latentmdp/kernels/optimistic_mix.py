@@ -4,20 +4,19 @@ The tie rule wants a policy that is an argmax of the primary model and good for 
 Sweeps on `weight * primary + secondary` with a growing weight lead there from the secondary's best.
 """
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup
-from latentmdp.kernels.optimistic_sweep import TOLERANCE, reach
+from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_values, reach
+from latentmdp.kernels.optimistic_values import evaluate_remembered, objective
 
 
-@kernel
-def mix(primary, secondary, policy, weight):
+@helper
+def mixed_sweep(x, y, policy, weight):
     """One sweep on `weight * primary + secondary`; rewrites the policy in both arenas.
 
-    Arguments are two arenas of the same graph, by address, and the policy's offset in both; set 0
-    of both holds its values. Returns the number of switches; values of the result are in set 1.
+    Set 0 of both holds its values, set 1 those of the result. Returns the number of switches.
     """
-    x, y = arena_at(primary), arena_at(secondary)
     S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
     reach(x, policy, 0, x.root, False, 0.0)
     reach(y, policy, 0, y.root, False, 0.0)
@@ -47,3 +46,25 @@ def mix(primary, secondary, policy, weight):
                     y.I[policy + n] = I[x.candidate + n]
                     switches += 1
     return switches
+
+
+@kernel
+def mix(primary, secondary, policy, weights, enough):
+    """Sweeps by growing weights until the policy's primary value, which is returned, is `enough`.
+
+    Two sweeps a weight, unless the first one changes nothing. Arguments are two arenas of the same
+    graph, by address, and the policy's offset in both.
+    """
+    x, y = arena_at(primary), arena_at(secondary)
+    value = evaluate_remembered(x, policy)
+    evaluate_remembered(y, policy)
+    for weight in weights:
+        for _ in range(2):
+            if mixed_sweep(x, y, policy, weight) == 0:
+                break
+            adopt_values(x)
+            adopt_values(y)
+        value = objective(x, 0)
+        if value >= enough:
+            break
+    return value

@@ -240,14 +240,20 @@ def sweep_from(x, policy, target, which, tilted, through_cap):
 
 
 @helper
-def adopt(x, policy):
-    """Take over the proposal, with its values in set 1; its objective."""
-    for n in range(x.N):
-        x.I[policy + n] = x.I[x.proposal + n]
+def adopt_values(x):
+    """Set 1 becomes set 0."""
     for i in range(x.N * x.M):
         x.F[x.alpha + i] = x.F[x.alpha + x.N * x.M + i]
     if x.interval:
         copy_order(x, 1, 0)
+
+
+@helper
+def adopt(x, policy):
+    """Take over the proposal, with its values in set 1; its objective."""
+    for n in range(x.N):
+        x.I[policy + n] = x.I[x.proposal + n]
+    adopt_values(x)
     return objective(x, 0)
 
 

@@ -65,26 +65,28 @@ def walk(here, bitgen, episodes):
 
 
 @kernel
-def replay(rows, outcomes, indptr, n, n_next, N, N_next, changed):
-    """Alg. 1, l. 11 to 16: count one episode in time order, with snapshots on the way.
+def replay(here):
+    """Alg. 1, l. 11 to 16: count the triggering episode in time order, with snapshots on the way.
 
-    `rows, outcomes (H,)` are its model rows and outcomes. Returns the number of rows whose
-    snapshot changed, listed in `changed (H,)`.
+    Returns the number of rows whose snapshot changed; they are listed in ascending order.
     """
-    count = 0
-    for t in range(len(rows)):
-        r = rows[t]
+    w = world_at(here)
+    n, n_next, changed, count = w.n, w.n_next, w.changed, 0
+    for t in range(w.H):
+        r = w.row[w.path_cell[t]]
         n[r] += 1  # Alg. 1, l. 12
-        n_next[outcomes[t]] += 1
+        n_next[w.path_outcome[t]] += 1
         if n[r] & (n[r] - 1) == 0:  # l. 13
-            N[r] = n[r]  # l. 15
-            for e in range(indptr[r], indptr[r + 1]):  # l. 16
-                N_next[e] = n_next[e]
-            known = False
-            for i in range(count):
-                known |= changed[i] == r
-            if not known:
-                changed[count] = r
+            w.N[r] = n[r]  # l. 15
+            for e in range(w.indptr[r], w.indptr[r + 1]):  # l. 16
+                w.N_next[e] = n_next[e]
+            i = count
+            while i > 0 and changed[i - 1] > r:
+                i -= 1
+            if i == 0 or changed[i - 1] < r:
+                for j in range(count, i, -1):
+                    changed[j] = changed[j - 1]
+                changed[i] = r
                 count += 1
     return count
 

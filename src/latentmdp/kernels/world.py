@@ -50,6 +50,9 @@ class World(NamedTuple):
     path_outcome: Ints
     n: Ints  # (rows,) counts
     n_next: Ints  # (nnz,)
+    N: Ints  # (rows,) and their snapshot
+    N_next: Ints  # (nnz,)
+    changed: Ints  # (H,) rows with a new snapshot
 
 
 world_at = record_at(World)

@@ -96,7 +96,7 @@ class Session:
         )
         self.seconds = {"planning": time.perf_counter() - started, "simulation": 0.0}
         self._set_up(model, spec, learner, np.random.default_rng(simulation))
-        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self.rows: list[tuple[float, ...]] = []  # of the table: `COLUMNS` by phase
         self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
         self.done, self.pending = 0, 0  # episodes of finished phases; of one that was stopped
         self.stayed = False  # whether the last update left the policy in force
@@ -162,12 +162,8 @@ class Session:
     def _record(self, first: int, length: int, triggered: bool) -> None:
         learner = self.learner
         gap = learner.upper - learner.optimistic_value
-        values = (
-            first, length, self.value, learner.optimistic_value, gap, learner.updates + triggered,
-            int(self.stayed),
-        )  # fmt: skip
-        for column, value in zip(self.columns.values(), values, strict=True):
-            column.append(value)
+        updates, kept = learner.updates + triggered, int(self.stayed)
+        self.rows.append((first, length, self.value, learner.optimistic_value, gap, updates, kept))
 
     def _phase(self, first: int, length: int, triggered: bool) -> Phase:
         learner, simulator = self.learner, self.simulator
@@ -181,9 +177,10 @@ class Session:
 
     def table(self) -> dict[str, Array]:
         """The columns so far, as arrays `(phases,)`."""
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
         return {
             name: np.array(column, dtype=np.int64 if name in WHOLE else np.float64)
-            for name, column in self.columns.items()
+            for name, column in zip(COLUMNS, columns, strict=True)
         }
 
     def state(self) -> State:
@@ -207,7 +204,8 @@ class Session:
         self = cls.__new__(cls)
         learner = Learner.from_state(state["learner"])
         self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))
-        self.columns = {name: state["table"][name].tolist() for name in COLUMNS}
+        columns = (state["table"][name].tolist() for name in COLUMNS)
+        self.rows = list(zip(*columns, strict=True))
         self.targets, self.done = list(state["targets"]), state["done"]
         self.pending, self.stayed = state["pending"], state["stayed"]
         self.seconds = dict(state["seconds"])

@@ -92,7 +92,8 @@ class Simulator:
             parts: list[Any] = [self._model.H, start, self.picked, *self._law]
             parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
             parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
-            parts += [self._visits, *self._path, counts.n, counts.n_next]
+            parts += [self._visits, *self._path, counts.n, counts.n_next, counts.N, counts.N_next]
+            parts += [self._changed]
             self._header = header_of(World(*parts))
             self._here = self._header.ctypes.data
         return self._here
@@ -137,14 +138,7 @@ class Simulator:
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""
-        rows, outcomes = self._chain.row.take(self._path[0]), self._path[1]
-        changed = self._steps.replay(
-            rows, outcomes, counts.indptr, counts.n, counts.n_next, counts.N, counts.N_next,
-            self._changed,
-        )  # fmt: skip
-        rows = self._changed[:changed].copy()
-        rows.sort()
-        return rows
+        return self._changed[: self._steps.replay(self._world(counts))].copy()
 
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""

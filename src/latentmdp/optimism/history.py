@@ -72,7 +72,7 @@ class HistoryPlanner(Planner):
         if self.searches and self.searches[0].version != counts.version:
             for search in self.searches:
                 search.lay_out(counts, self.table)
-            self.late = [set() for _ in self.searches]
+            self.late = [[] for _ in self.searches]
             self.growth, self.kind = None, 0
         else:
             super()._update(counts, rows)

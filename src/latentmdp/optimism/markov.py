@@ -171,6 +171,8 @@ class MarkovSearch:
 
     def evaluate(self, policy: Ints) -> float:
         """Exact optimistic value of a table, or of actions of all nodes."""
+        if policy is self.policy:
+            return self._kernels.evaluate(self.arena.here, self.arena.policy)
         self._trial[: policy.size] = policy.ravel()
         return self._kernels.evaluate(self.arena.here, self.arena.kicked)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.counts import Counts
 
 LADDER = (0.001, 0.01, 0.1)
-WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # of the primary, until it is an argmax
+WEIGHTS = np.array([0.1, 1.0, 10.0, 1e2, 1e3, 1e4])  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
 GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
 HOPE = 1000.0  # exploring must promise a thousandth of what it costs, by the estimate
@@ -73,7 +73,7 @@ class Planner:
         self.kicks = Kicks(kick_stream, known.M, known.A)
         self.effort = Effort.for_size(known.H * known.S, known.A, known.M)
         self.searches: list[Any] = []  # the primary model, then those that break ties
-        self.late: list[set[int]] = []  # rows that a model has yet to catch up with
+        self.late: list[list[Ints]] = []  # rows that a model has yet to catch up with
         self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
         self.rung = 0  # of the ladder
         self.mixing, self.proposing = Patience(), Patience()
@@ -167,19 +167,12 @@ class Planner:
             choices.insert(0, (self.policy, in_force))  # wins ties
         worth = [second.evaluate(policy) for policy, _ in choices]
         before = len(worth)
-        candidate = second.policy.copy()
-        for weight in WEIGHTS:
-            for _ in range(2):
-                first.evaluate(candidate)
-                second.evaluate(candidate)
-                if mix(x.here, y.here, x.kicked, weight) == 0:
-                    break
-                candidate = x.I[x.kicked : x.kicked + x.N].copy()
-            value = first.evaluate(candidate)
-            if value >= best - EQUAL:
-                choices.append((candidate, value))
-                worth.append(second.evaluate(candidate))
-                break
+        candidate = x.I[x.kicked : x.kicked + x.N]
+        candidate[:] = y.I[y.kicked : y.kicked + y.N] = second.policy
+        value = mix(x.here, y.here, x.kicked, WEIGHTS, best - EQUAL)
+        if value >= best - EQUAL:
+            choices.append((candidate.copy(), value))
+            worth.append(second.evaluate(candidate))
         gain = worth[-1] - max(worth[:before]) if len(worth) > before else 0.0
         most = 3 if best >= first.upper - EQUAL else 255  # below the certified bound ties are rare
         self.mixing.tried(gain > GAIN, most)
@@ -217,7 +210,7 @@ class Planner:
             return
         self.searches[0].update(counts, rows)
         for late in self.late[1:]:
-            late.update(rows.tolist())
+            late.append(rows)
 
     def _make(self, counts: "Counts") -> None:
         make = [(self.rule, self.setting)]
@@ -230,12 +223,14 @@ class Planner:
             self.Search(self.known, rule, setting, counts, self.rule_stream)
             for rule, setting in make
         ]
-        self.late = [set() for _ in make]
+        self.late = [[] for _ in make]
 
     def _catch_up(self, i: int) -> None:
-        if self.late[i]:
-            self.searches[i].update(self.counts, np.array(sorted(self.late[i])))
-            self.late[i].clear()
+        late = self.late[i]
+        if late:
+            rows = late[0] if len(late) == 1 else np.unique(np.concatenate(late))
+            self.searches[i].update(self.counts, rows)
+            late.clear()
 
     def _answer(self, policy: Ints, value: float) -> Any:
         kept = policy is self.policy or policy.tobytes() == self.policy.tobytes()
