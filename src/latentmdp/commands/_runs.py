@@ -175,10 +175,8 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
             if now - shown_at < 0.2:
                 return
             shown_at = now
-            lengths, values = session.columns["length"], session.columns["value"]
-            for i in range(phases, len(lengths)):
-                regret += lengths[i] * (best - values[i])
-            phases = len(lengths)
+            regret += sum(length * (best - value) for _, length, value, *_ in session.rows[phases:])
+            phases = len(session.rows)
             # updates, and so the time, grow with the logarithm of the episodes
             ahead = math.log(session.target + 1) - math.log(session.done + 1)
             behind = math.log(session.done + 1) - math.log(first + 1)

@@ -88,7 +88,8 @@ def plan_history(
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     joint, start = joint_view(model), start_beliefs(model)
     layers = method == "layers" or (method != "grid" and _rules_out(joint))
-    _compiled(layers)
+    if time_limit is not None:
+        _compiled(layers)
     budget = Budget(time_limit, work_limit)
     history: list[tuple[float, int, float, float]] = []
 
