@@ -125,8 +125,9 @@ class PolicyGraph:
         """`from_table` of actions that need no check, which the policy takes over."""
         actions = table.reshape(-1)
         actions.flags.writeable = False
-        step, state, *others = _markov_skeleton(*table.shape)
-        return cls(step, state, actions, *others)
+        policy = cls.__new__(cls)  # without the detours of a frozen class: learners make many
+        policy.__dict__.update(_markov_skeleton(*table.shape), action=actions)
+        return policy
 
     @classmethod
     def from_belief(
@@ -378,14 +379,15 @@ class Cursor:
 
 
 @lru_cache(maxsize=16)
-def _markov_skeleton(H: int, S: int) -> tuple[Ints, ...]:
-    """All of a Markov policy's frozen arrays but its actions; learners make many policies."""
+def _markov_skeleton(H: int, S: int) -> dict[str, Ints]:
+    """All of a Markov policy's frozen arrays but its actions."""
     ids, empty = np.arange(H * S).reshape(H, S), np.zeros(0, dtype=np.int64)
-    parts = (
-        np.repeat(np.arange(H), S), np.tile(np.arange(S), H), np.zeros(H * S + 1, dtype=np.int64),
-        empty, empty, empty, ids[0].copy(), ids,
-    )  # fmt: skip
-    for part in parts:
+    parts = {
+        "step": np.repeat(np.arange(H), S), "state": np.tile(np.arange(S), H),
+        "indptr": np.zeros(H * S + 1, dtype=np.int64), "symbol": empty, "next": empty,
+        "node": empty, "root": ids[0].copy(), "default": ids,
+    }  # fmt: skip
+    for part in parts.values():
         part.flags.writeable = False
     return parts
 

@@ -44,7 +44,7 @@ def narrow_values(x, n0, n1, mask, policy, action, m, which, out):
     t = n0 // S
     layer = (which * (x.H + 1) + t + 1) * M + m
     rank, best, total = x.rank + layer * S, x.best + layer * S, x.total + layer * (S + 1)
-    others = 0
+    others, final = 0, t + 1 == x.H
     for n in range(n0, n1):
         if I[mask + n] == 0:
             continue
@@ -54,6 +54,9 @@ def narrow_values(x, n0, n1, mask, policy, action, m, which, out):
         spare, unseen = P[c + 2], P[c + 3]
         if spare < 0.0:
             others += 1
+            continue
+        if final:
+            F[out + n * M + m] = min(P[c], cap)
             continue
         place = I[rank + T[nxt + lo]]
         if T[row + 1] == lo + 1:

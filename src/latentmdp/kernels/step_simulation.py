@@ -68,7 +68,8 @@ def walk(here, bitgen, episodes):
 def replay(here):
     """Alg. 1, l. 11 to 16: count the triggering episode in time order, with snapshots on the way.
 
-    Returns the number of rows whose snapshot changed; they are listed in ascending order.
+    Returns the number of rows whose snapshot changed; they are listed in ascending order. Visits by
+    cell begin anew: the phase is over.
     """
     w = world_at(here)
     n, n_next, changed, count = w.n, w.n_next, w.changed, 0
@@ -88,6 +89,8 @@ def replay(here):
                     changed[j] = changed[j - 1]
                 changed[i] = r
                 count += 1
+    for c in range(w.size[0]):
+        w.visits[c] = 0
     return count
 
 

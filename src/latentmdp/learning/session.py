@@ -152,9 +152,7 @@ class Session:
         planning = clock()
         self.stayed = learner.update(changed)  # l. 18
         planned = clock()
-        if self.stayed:
-            self.simulator.begin_phase()
-        else:
+        if not self.stayed:
             self.value = self.simulator.play(learner.policy)
         self.seconds["planning"] += planned - planning
         self.seconds["simulation"] += clock() - planned + planning - started

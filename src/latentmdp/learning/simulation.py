@@ -113,12 +113,8 @@ class Simulator:
             if self._chain.size[0] != kernels.FULL:
                 break
             self._allocate(2 * self._chain.cells, 2 * self._chain.edges)
-        self.begin_phase()
-        return float(value)
-
-    def begin_phase(self) -> None:
-        """Count visits by cell afresh; the policy stays."""
         self._visits[: self._chain.size[0]] = 0
+        return float(value)
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
         """Simulate until a row's count becomes a power of two, at most `episodes`.

@@ -123,9 +123,9 @@ class MarkovSearch:
 
     def settle(self, model: OptimisticModel, table: Ints, nodes: int, edges: int) -> None:
         """Move a model into a new arena with room for memory; the bound is recomputed."""
-        from latentmdp.kernels import optimistic_sweep
         from latentmdp.kernels.optimistic_arena import make_arena
         from latentmdp.kernels.optimistic_refresh import refresh_rows
+        from latentmdp.kernels.optimistic_sweep import improve
 
         known = self.known
         sizes = (known.M, known.S, known.A, known.H)
@@ -138,7 +138,7 @@ class MarkovSearch:
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
-        self._kernels, self._refresh = optimistic_sweep, refresh_rows
+        self._improve, self._refresh = improve, refresh_rows
         self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self._trial = x.I[x.kicked : x.kicked + x.N]
@@ -171,10 +171,11 @@ class MarkovSearch:
 
     def evaluate(self, policy: Ints) -> float:
         """Exact optimistic value of a table, or of actions of all nodes."""
-        if policy is self.policy:
-            return self._kernels.evaluate(self.arena.here, self.arena.policy)
-        self._trial[: policy.size] = policy.ravel()
-        return self._kernels.evaluate(self.arena.here, self.arena.kicked)
+        at = self.arena.policy
+        if policy is not self.policy:
+            at = self.arena.kicked
+            self._trial[: policy.size] = policy.ravel()
+        return self._improve(self.arena.here, at, 0.0, 0, 0, False, 0.0, -1.0)  # no sweeps
 
     def search(self, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
         """Improve the current policy until nothing helps or the bound is reached; its value.
@@ -204,7 +205,7 @@ class MarkovSearch:
 
     def _polished(self, policy: int, effort: Effort, look: float = -1.0) -> float:
         """Improve the policy at this place in the arena as far as the effort goes; its value."""
-        return self._kernels.improve(
+        return self._improve(
             self.arena.here, policy, self.upper - 1e-12, effort.sweeps, effort.passes,
             effort.every, effort.gain, look,
         )  # fmt: skip

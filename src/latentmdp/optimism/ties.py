@@ -228,8 +228,7 @@ class Planner:
     def _catch_up(self, i: int) -> None:
         late = self.late[i]
         if late:
-            rows = late[0] if len(late) == 1 else np.unique(np.concatenate(late))
-            self.searches[i].update(self.counts, rows)
+            self.searches[i].update(self.counts, np.concatenate(late))
             late.clear()
 
     def _answer(self, policy: Ints, value: float) -> Any:
