@@ -267,10 +267,14 @@ def test_counts_add_up_and_triggers_are_powers_of_two(kind: str) -> None:
     counts, done = Counts.for_model(model), 0
     value = simulator.play(policy)
     assert value == pytest.approx(lm.evaluate(model, policy).value, abs=1e-12)
+    total = np.zeros_like(simulator.visits()[2])
     while done < 20_000:
         before = counts.copy()
         k, triggered = simulator.run(counts, 20_000 - done)
         done += k
+        node, context, visits = simulator.visits()
+        assert visits.sum() == k * model.H  # of this phase alone
+        total += visits
         if triggered:
             changed = simulator.replay(counts)
             crossed = np.flatnonzero(
@@ -285,11 +289,10 @@ def test_counts_add_up_and_triggers_are_powers_of_two(kind: str) -> None:
             assert done == 20_000
     assert counts.n.sum() == 20_000 * model.H
     assert np.array_equal(np.add.reduceat(counts.n_next, counts.indptr[:-1]), counts.n)
-    node, context, visits = simulator.visits()
-    assert visits.sum() == 20_000 * model.H
+    assert total.sum() == 20_000 * model.H
     by_row = np.bincount(
         (context * model.S + policy.state[node]) * model.A + policy.action[node],
-        visits, counts.rows,
+        total, counts.rows,
     )  # fmt: skip
     assert np.array_equal(by_row, counts.n)
 

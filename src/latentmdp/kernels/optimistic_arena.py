@@ -165,10 +165,10 @@ def make_arena(
     I, I_size = _offsets(  # noqa: E741
         {
             "header": HEADER, "policy": N, "candidate": N, "proposal": N, "kicked": N, "live": N,
-            "every": N, "used": N, "wanted": N, "active": N * M, "by_value": layers * S, "rank": layers * S,
-            "memo_policy": MEMO * N, "dirty": (MEMO + 1) * rows, "stale": (MEMO + 1) * M,
-            "age": MEMO + 1, "pos": S + 2,
-            "skip": S + 2, "sort": S + 2, "ranges": 4 * S + 12,
+            "every": N, "used": N, "wanted": N, "active": N * M, "by_value": layers * S,
+            "rank": layers * S, "memo_policy": MEMO * N, "dirty": (MEMO + 1) * rows,
+            "stale": (MEMO + 1) * M, "age": MEMO + 1, "pos": S + 2, "skip": S + 2, "sort": S + 2,
+            "ranges": 4 * S + 12,
         }
     )  # fmt: skip
     offsets = {**T, **P, **G, **F, **I}
