@@ -1,8 +1,10 @@
 """The history planner against the oracle: bounds at every stop, exact policies, odd cases."""
 
 import signal
+import time
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -252,3 +254,19 @@ def test_published_mazes(name):
     assert plan.status == "gap"
     assert plan.lower <= OPTIMA[name]
     assert plan.upper >= OPTIMA[name] - 2e-5  # the horizon costs a little
+
+
+def test_compiling_takes_none_of_the_time() -> None:
+    budget, begun = Budget(time_limit=60.0, work_limit=None), time.perf_counter()
+
+    @numba.njit
+    def fresh(x):
+        total = 0.0
+        for i in range(x):
+            total += i % 7
+        return total
+
+    assert fresh(10) == 24.0
+    elapsed = time.perf_counter() - begun
+    assert 0.0 <= budget.seconds < 0.5 * elapsed
+    assert budget.used < 0.5 * elapsed / 60.0

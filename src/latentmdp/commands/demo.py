@@ -1,12 +1,13 @@
 """`latentmdp demo`: a maze with hidden goals, planned, learned, audited, shown."""
 
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp._workers import workers
 from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_table, print_text, working
@@ -107,7 +108,7 @@ def _learn_all(
     from latentmdp.learning.run import load_run
 
     what = f"learning for {episodes:.0e} episodes".replace("e+0", "e")
-    with ProcessPoolExecutor(max_workers=2) as pool, working(what) as say:
+    with workers(2) as pool, working(what) as say:
         jobs = [
             pool.submit(_learn, name, episodes, optimal, out / name, name == "mvp")
             for name in ALGORITHMS

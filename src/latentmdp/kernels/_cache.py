@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -95,8 +96,26 @@ class _CtrlCWaits(event.Listener):
                 signal.raise_signal(signal.SIGINT)
 
 
+class _Stopwatch(event.Listener):
+    """How long kernels have taken in this process to be compiled or loaded."""
+
+    depth, seconds, begun = 0, 0.0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        if self.depth == 0:
+            self.begun = time.perf_counter()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.seconds += time.perf_counter() - self.begun
+
+
+compiling = _Stopwatch()
 _defer_blas_check()
 event.register("numba:compile", _NoCollection())
+event.register("numba:compiler_lock", compiling)
 event.register("numba:compiler_lock", _CtrlCWaits())
 _AT_START = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}
 

@@ -18,24 +18,18 @@ class Budget:
     """
 
     def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
-        self.started = time.perf_counter()
+        from latentmdp.kernels._cache import compiling
+
+        self._compiling = compiling
+        self.started = time.perf_counter() - compiling.seconds
         self.time_limit, self.work_limit = time_limit, work_limit
         self.work = 0
         self.interrupted = threading.Event()
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.started
-
-    @contextmanager
-    def off_the_clock(self) -> Iterator[None]:
-        """What happens inside (compiling) takes none of the time."""
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.started += time.perf_counter() - begun
+        """Since the start, without those that kernels took to be compiled or loaded."""
+        return time.perf_counter() - self._compiling.seconds - self.started
 
     def spend(self, work: int) -> None:
         """Count work done."""

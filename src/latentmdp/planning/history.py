@@ -30,7 +30,6 @@ QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
 RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
-_READY: set[bool] = set()  # searches whose kernels are compiled in this process
 
 
 class Search(Protocol):
@@ -74,8 +73,8 @@ def plan_history(
 
     `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (one of them, by the
     kind of the model's observations), or `exact` (as `auto`, to the end whatever the gap). Equal
-    work limits give equal results; a reached time or work limit is the status `time`. Compiling, in
-    the first call of all, does not count.
+    work limits give equal results; a reached time or work limit is the status `time`. Time spent
+    compiling does not count.
 
     >>> from latentmdp import make
     >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), gap=0.01)
@@ -88,8 +87,6 @@ def plan_history(
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     joint, start = joint_view(model), start_beliefs(model)
     layers = method == "layers" or (method != "grid" and _rules_out(joint))
-    if time_limit is not None:
-        _compiled(layers)
     budget = Budget(time_limit, work_limit)
     history: list[tuple[float, int, float, float]] = []
 
@@ -133,18 +130,6 @@ def plan_history(
             status = "gap"
     report(lower, upper)
     return Found(policy, lower, upper, status, search.name, search.nodes, budget.work, history)
-
-
-def _compiled(layers: bool) -> None:
-    """Compile or load the kernels before the clock starts, by planning in a tiny model."""
-    if layers in _READY:
-        return
-    _READY.add(layers)
-    P = np.array([[[[0.6, 0.4]], [[0.5, 0.5]]], [[[0.5, 0.5]], [[0.0, 1.0]]]])
-    P, R = np.repeat(P, 2, axis=2), np.arange(8.0).reshape(2, 2, 2) % 3
-    model = LatentMDP.from_arrays(P, R, [0.5, 0.5], np.full((2, 2), 0.5), 4, max_return=None)
-    model = model.replace(observe_rewards=False)
-    plan_history(model, method="layers" if layers else "grid")
 
 
 def _run(

@@ -7,7 +7,6 @@ open; every bound holds wherever it stops. Work is counted in row backups.
 
 import math
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 
@@ -65,7 +64,6 @@ def plan_markov(
         raise ModelError(
             f"method must be one of {', '.join(METHODS)} for Markov policies; it is {method!r}"
         )
-    compile_stage("ascent")
     budget = Budget(time_limit, work_limit)
     with budget.catching_interrupts():
         return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
@@ -176,8 +174,6 @@ class _Planner(Ledger):
 
     def refine_grids(self) -> GridBound | None:
         """Ever finer belief grids while they pay; the best is handed to the search."""
-        with self.budget.off_the_clock():
-            compile_stage("grid")
         contexts = int((self.view.w > 0).sum())
         sizes = sorted({min(k, contexts) for k in (2, 3, 4, 5, 8, contexts)})
         best: GridBound | None = None
@@ -245,8 +241,6 @@ class _Planner(Ledger):
         self.shortage = ""
         self.check()
         self.method += "+branch"
-        with self.budget.off_the_clock():
-            compile_stage("branch")
         search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         most = PATIENCE * max(1.0, minutes)
@@ -308,24 +302,6 @@ class _Planner(Ledger):
                 self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)
             self.check()
         return float(search.nodes - begun)
-
-
-@cache
-def compile_stage(stage: str) -> None:
-    """Compile or load the kernels of a stage, once, with a tiny model."""
-    P, R = np.full((2, 2, 2, 2), 0.5), np.arange(8.0).reshape(2, 2, 2) % 3
-    model = LatentMDP.from_arrays(P, R, [0.5, 0.5], np.full((2, 2), 0.5), 2, max_return=None)
-    view, (known, _) = markov_view(model), context_optimal(model)
-    if stage == "ascent":
-        climber, table = Climber(view), baselines.table("wsu", model)
-        climber.climb(table, view.start, 1)
-        climber.value(table)
-        return
-    bound = grid_bound(view, known, 2, 2)
-    if stage == "branch":
-        search = BranchAndBound(view, bound, slack=1e-9)
-        search.restart(0.0)
-        search.advance(1)
 
 
 def finest(K: int, limit: int) -> int:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp._workers import workers
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.theory.bounds import LowerBound, lower_bound, upper_bound
@@ -240,7 +240,7 @@ def play_many(
     different = list(dict.fromkeys(games))
     tasks = [task for rules in different for task in rules.tasks()]
     found: list[float] = []
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+    with workers(jobs) if jobs > 1 else nullcontext() as pool:
         for regret in map(_regret, tasks) if pool is None else pool.map(_regret, tasks):
             found.append(regret)
             if say is not None:

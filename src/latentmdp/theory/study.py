@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp._workers import workers
 from latentmdp.errors import ModelError
 from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.model import LatentMDP
@@ -169,7 +169,7 @@ def run_study(
         document |= {k: v for k, v in read_json(path).items() if k in ("varied", "seconds")}
     before = document["seconds"]
     have = {found["name"]: found for found in document["varied"]}
-    with ProcessPoolExecutor(jobs) as pool:
+    with workers(jobs) as pool:
         for sweep in sweeps:
             if sweep.name not in have:
                 tasks = [
