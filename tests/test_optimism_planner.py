@@ -258,6 +258,8 @@ def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
         for _ in range(2):
             evaluate(z.here, z.policy)
             changed += propose(z.here, z.policy, z.policy, 0, 0.0) >= 0.0
+        for search in (one, two):
+            search.evaluate(search.policy)
         value = mix(x.here, y.here, x.policy, np.array([2.0]), 0.0)
         assert value == pytest.approx(twin.evaluate(twin.policy), abs=1e-12)
         assert value == pytest.approx(one.evaluate(one.policy), abs=1e-12)
@@ -279,6 +281,8 @@ def test_mixing_stops_at_the_first_weight_that_is_enough():
             MarkovSearch(known, rule_named(name), setting, counts) for name in ("mvp", "greedy")
         )
         one.table[:] = two.table[:] = 0
+        for search in (one, two):
+            search.evaluate(search.policy)
         x, y = one.arena, two.arena
         reached.append(mix(x.here, y.here, x.policy, np.array([1e-9, 1e9]), enough))
         best = optimistic_plan(model, counts.visits(), "mvp", episodes=1000, bonus_scale=0.02)

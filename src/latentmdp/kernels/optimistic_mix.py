@@ -8,7 +8,7 @@ from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_values, reach
-from latentmdp.kernels.optimistic_values import evaluate_remembered, objective
+from latentmdp.kernels.optimistic_values import objective
 
 
 @helper
@@ -53,11 +53,10 @@ def mix(primary, secondary, policy, weights, enough):
     """Sweeps by growing weights until the policy's primary value, which is returned, is `enough`.
 
     Two sweeps a weight, unless the first one changes nothing. Arguments are two arenas of the same
-    graph, by address, and the policy's offset in both.
+    graph, by address, and the policy's offset in both; set 0 of both holds its values.
     """
     x, y = arena_at(primary), arena_at(secondary)
-    value = evaluate_remembered(x, policy)
-    evaluate_remembered(y, policy)
+    value = objective(x, 0)
     for weight in weights:
         for _ in range(2):
             if mixed_sweep(x, y, policy, weight) == 0:

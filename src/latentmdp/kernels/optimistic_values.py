@@ -6,8 +6,8 @@ integers. Values of set 0 belong to the policy in force. Rows that have changed 
 whatever was computed from them, and only what depends on dirty rows is computed again.
 """
 
-from latentmdp.kernels._cache import helper, kernel
-from latentmdp.kernels.optimistic_arena import MEMO, arena_at
+from latentmdp.kernels._cache import helper
+from latentmdp.kernels.optimistic_arena import MEMO
 from latentmdp.kernels.optimistic_backup import backup
 from latentmdp.kernels.optimistic_narrow import prepare_row
 
@@ -197,14 +197,3 @@ def root_bound(x):
             top = max(top, value)
         total += top
     return total
-
-
-@kernel
-def bound(here, contexts):
-    """`root_bound` after all rows of these contexts have changed."""
-    x = arena_at(here)
-    for m in contexts:
-        for i in range(x.S * x.A):
-            row_changed(x, m * x.S * x.A + i)
-        context_known(x, m)
-    return root_bound(x)

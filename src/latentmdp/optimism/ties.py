@@ -167,8 +167,10 @@ class Planner:
             choices.insert(0, (self.policy, in_force))  # wins ties
         worth = [second.evaluate(policy) for policy, _ in choices]
         before = len(worth)
-        candidate = x.I[x.kicked : x.kicked + x.N]
-        candidate[:] = y.I[y.kicked : y.kicked + y.N] = second.policy
+        first.evaluate(second.policy)
+        second.evaluate(second.policy)
+        candidate = x.I[x.kicked : x.kicked + x.N]  # where it was evaluated
+        y.I[y.kicked : y.kicked + y.N] = second.policy
         value = mix(x.here, y.here, x.kicked, WEIGHTS, best - EQUAL)
         if value >= best - EQUAL:
             choices.append((candidate.copy(), value))
