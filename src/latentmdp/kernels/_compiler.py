@@ -8,7 +8,7 @@ Compiling is most of a first `learn` or `plan`. Compared with plain `njit`:
 - an element of an array takes a dozen instructions of intermediate code, not thirty (`_Lower`);
 - references are counted only in functions that make or return arrays (`_counts_references`);
 - helpers get no machine code of their own (`_HelperLibrary`);
-- Python's stack has room for all of it (`_with_room`);
+- Python's stack has room for all of it (`_stack.py`);
 - closures, array expressions, `with` and the like, which kernels do not use, are not looked for.
 
 The machine code is as fast as before, and computes the same bits.
@@ -16,7 +16,6 @@ The machine code is as fast as before, and computes the same bits.
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from numba.core import ir, types
@@ -41,6 +40,8 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
+
+from latentmdp._stack import with_room
 
 # ------------------------------------------------------------- fields
 
@@ -265,25 +266,14 @@ class _HelperLowering(_Lowering):
 # ------------------------------------------------------------- all stages
 
 
-def _with_room(call: Callable[[], Any]) -> Any:
-    """Call, with half a megabyte of Python's stack in one piece.
-
-    Python takes stack in pieces of 16 KB. A function that is called in a loop just where one ends
-    gets and gives back a piece every time, ten times as slow; a fifth of compiling was that.
-    """
-    return call()
-
-
-_with_room.__code__ = _with_room.__code__.replace(co_stacksize=2**16)
-
-
 class KernelCompiler(CompilerBase):
     """What `@kernel` compiles with."""
 
     lowering: Any = _Lowering
 
+    @with_room
     def _compile_core(self) -> Any:
-        return _with_room(super()._compile_core)
+        return super()._compile_core()
 
     def define_pipelines(self) -> list[Any]:
         stages = PassManager("latentmdp")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 from latentmdp.learning.session import Observer, Session, Spec
 from latentmdp.learning.solvers import Answer
@@ -170,6 +171,7 @@ class Run:
         """A session that continues from here."""
         return Session.from_state(self.model, self.state)
 
+    @with_room
     def more(self, episodes: int) -> Run:
         """A longer run, continued from the end of this one, which stays as it is.
 
@@ -184,6 +186,7 @@ class Run:
             session.next_phase()
         return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
 
+    @with_room
     def replay(self, observer: Observer) -> None:
         """Run again from the recorded spec, to the same bits, showing each phase to `observer`."""
         oracle = Answer(self.policy, *self.optimal)

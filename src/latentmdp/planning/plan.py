@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp._stack import with_room
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
@@ -52,6 +53,7 @@ class Plan:
         )
 
 
+@with_room
 def plan(
     model: LatentMDP,
     policy_class: str = "history",
