@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.kernels.optimistic_sweep import evaluate, propose
+from latentmdp.kernels.optimistic_sweep import propose
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Setting, rule_named
@@ -256,7 +256,7 @@ def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
             search.table[:] = table
         x, y, z = one.arena, two.arena, twin.arena
         for _ in range(2):
-            evaluate(z.here, z.policy)
+            twin.evaluate(twin.policy)
             changed += propose(z.here, z.policy, z.policy, 0, 0.0) >= 0.0
         for search in (one, two):
             search.evaluate(search.policy)

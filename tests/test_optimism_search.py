@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.kernels.optimistic_sweep import evaluate, propose
+from latentmdp.kernels.optimistic_sweep import propose
 from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import Bonus, Rule, rule_named
 from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
@@ -176,10 +176,10 @@ def test_the_smallest_case_in_which_a_sweep_lowers_the_objective():
 
     x = search.arena
     search.table[:] = a
-    evaluate(x.here, x.policy)
+    search.evaluate(search.policy)
     propose(x.here, x.policy, x.policy, 0, 0.0)
     assert search.table[1, 1] == 1  # the unchecked sweep takes b
-    assert evaluate(x.here, x.policy) == pytest.approx(0.455)
+    assert search.evaluate(search.policy) == pytest.approx(0.455)
     for effort in (Effort(0, False, 5, 1e-12, 0, 0), Effort(5, True, 5, 1e-12, 0, 0)):
         search.table[:] = a
         assert search.search(effort, none) == pytest.approx(0.650)  # the search does not
@@ -199,9 +199,9 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
         search = MarkovSearch(Known.of(model), rule, setting_of(model, 0.02), counts)
         x = search.arena
         search.table[:] = rng.integers(0, 2, search.table.shape)
-        before = evaluate(x.here, x.policy)
+        before = search.evaluate(search.policy)
         if before > 1.0:
             continue
         tried += propose(x.here, x.policy, x.policy, 0, 0.0) >= 0.0
-        assert evaluate(x.here, x.policy) >= before - 1e-12
+        assert search.evaluate(search.policy) >= before - 1e-12
     assert tried > 20

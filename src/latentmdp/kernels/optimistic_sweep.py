@@ -296,8 +296,3 @@ def improve(here, policy, top, sweeps, passes, every, gain, look):
     if value > start:
         remember(x, policy)
     return value
-
-
-def evaluate(here, policy):
-    """Exact optimistic value of a policy; its values are in set 0."""
-    return improve(here, policy, 0.0, 0, 0, False, 0.0, -1.0)
