@@ -13,6 +13,7 @@ import numba
 import pytest
 from numba.core.codegen import JITCodeLibrary
 
+from latentmdp import _stack
 from latentmdp.kernels import _cache, _compiler
 from latentmdp.kernels._cache import helper
 
@@ -78,6 +79,7 @@ def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
         file.write_text("")
     for file in (_cache.__file__, _compiler.__file__):
         shutil.copy(file, kernels)
+    shutil.copy(_stack.__file__, kernels.parent)
     low, high = kernels / "low.py", kernels / "high.py"
     head = "from latentmdp.kernels._cache import helper, kernel\n"
     low.write_text(head + "@helper\ndef f():\n    return 1\n")
