@@ -1,8 +1,8 @@
 """Learning for up to 10^12 episodes at the paper's constants, and the simulators by themselves.
 
 Times are processor seconds of a second run in the same process (the first one compiles and fills
-caches), the optimum is given, so only learning is timed, and the ratios that matter are printed
-from one table, so that they can be trusted on a busy machine.
+caches; short ones are repeated), the optimum is given, so only learning is timed, and the ratios
+that matter are printed from one table, so that they can be trusted on a busy machine.
 Run: python benchmarks/learning.py [memory] [cold] [simulators] [table] [history] [seeds]   (or all)
 """
 
@@ -58,12 +58,15 @@ class Timed(NamedTuple):
 
 
 def timed(spec: str, algorithm: str, policy_class: str, episodes: int, scale: float = 1.0) -> Timed:
-    """The second of two runs, after one that compiles."""
+    """A run after one that compiles; the fastest of three if it takes less than a second."""
     model, how = lm.make(spec), {"bonus_scale": scale, "optimal": (1.0, 1.0)}
     lm.learn(model, algorithm, WARM_UP, policy_class, **how)  # type: ignore[arg-type]
-    start = time.process_time()
-    run = lm.learn(model, algorithm, episodes, policy_class, **how)  # type: ignore[arg-type]
-    return Timed(run, time.process_time() - start)
+    tries: list[Timed] = []
+    while not tries or (len(tries) < 3 and tries[0].seconds < 1.0):
+        start = time.process_time()
+        run = lm.learn(model, algorithm, episodes, policy_class, **how)  # type: ignore[arg-type]
+        tries.append(Timed(run, time.process_time() - start))
+    return min(tries, key=lambda timed: timed.seconds)
 
 
 def table() -> None:
