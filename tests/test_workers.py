@@ -4,9 +4,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 SCRIPT = """
-import os, time
+import time
 from latentmdp._workers import workers
 
 if __name__ == "__main__":
@@ -27,6 +30,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to look at processes")
 def test_workers_of_a_killed_process_end(tmp_path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

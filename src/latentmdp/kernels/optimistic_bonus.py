@@ -51,7 +51,7 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
                 mean += P[4 * k] * value
             bonus = c2
             c1 = P[coef + 5 * row + 1]
-            # values lie in [0, cap]: a standard deviation is at most cap/2, without doubt it is 0
+            # values in [0, cap]: a deviation is at most cap/2, and 0 where one outcome is certain
             if c1 * cap > 2.0 * c2 and P[4 * lo] < 1.0:
                 variance = 0.0
                 for i in range(b):

@@ -164,10 +164,12 @@ class MarkovSearch:
 
     def bound(self, contexts: "range | set[int]") -> float:
         """Certified bound on the class's optimum; only these contexts are recomputed."""
+        from latentmdp.kernels.optimistic_refresh import GIVEN
+
         pairs, none = self.known.S * self.known.A, self.model.count_slot
         rows = (np.array(sorted(contexts))[:, None] * pairs + np.arange(pairs)).ravel()
         self.upper = self._refresh(
-            self.arena.here, rows, 0, none, none, none, self.row_reward, 0.0, 0.0
+            self.arena.here, rows, GIVEN, none, none, none, self.row_reward, 0.0, 0.0
         )
         return self.upper
 
