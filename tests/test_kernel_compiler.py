@@ -1,11 +1,13 @@
 """Kernels compiled by the shortened pipeline do what the same functions do in plain Python."""
 
+import operator
 import sys
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import pytest
+from numba.core import types
 from numba.core.runtime import _nrt_python, rtsys
 
 from latentmdp.canonical import Floats, Ints
@@ -111,6 +113,31 @@ def test_arrays_are_lent_and_given_back(function):
     assert sys.getrefcount(x) == references
     assert after.alloc - before.alloc == after.free - before.free
     assert after.alloc - before.alloc >= (100 if function is with_scratch else 0)
+
+
+def swapped(x, i):
+    """The same kind of read at nine places, two kinds of writes at five."""
+    for n in range(5):
+        x[n], x[9 - n] = x[9 - n], x[n]
+    x[i], x[i + 1] = x[i + 1], x[i]
+    x[i] = x[i] + x[i - 1] + x[i - 2] + x[i - 3] + x[i - 4]
+
+
+def test_reads_and_writes_are_typed_once(monkeypatch):
+    typed = []
+    resolve = types.Function.get_call_type
+
+    def watched(self, context, args, kws):
+        if self.typing_key in (operator.getitem, operator.setitem):
+            typed.append((self.typing_key, args))
+        return resolve(self, context, args, kws)
+
+    monkeypatch.setattr(types.Function, "get_call_type", watched)
+    x, y = np.arange(10, dtype=np.int8), np.arange(10, dtype=np.int8)
+    swapped(x, 4)
+    kernel(swapped)(y, 4)  # a kind of array that no kernel has
+    assert np.array_equal(x, y)
+    assert len(typed) == len(set(typed)) == 3  # reads; writes of int8 and, for the sum, of int64
 
 
 def test_a_numba_newer_than_we_know_compiles_by_its_own_stages(monkeypatch):

@@ -179,7 +179,7 @@ def _throwaway() -> str:
 
 
 _NJIT: Any = numba.njit  # its type does not know all options
-NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with (and 0.61)
+NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with (and 0.62)
 
 
 def stages(inside: bool = False) -> dict[str, Any]:

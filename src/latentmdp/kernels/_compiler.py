@@ -2,14 +2,18 @@
 
 Compiling is most of a first `learn` or `plan`. Compared with plain `njit`:
 
-- a call such as `int64 + int64` is typed once, not at every place, and a helper is not compiled
-  again for every constant it is called with (`_Remembering`);
+- a call such as `int64 + int64` or `array[int64]` is typed once, not at every place, and a helper
+  is not compiled again for every constant it is called with (`_Remembering`);
 - a field of a tuple of arrays is read once, where the tuple comes from (`_Hoisting`);
 - an element of an array takes a dozen instructions of intermediate code, not thirty (`_Lower`);
 - references are counted only in functions that make or return arrays (`_counts_references`);
-- helpers get no machine code of their own (`_HelperLibrary`);
+- helpers get no machine code of their own (`_HelperLibrary`), and functions are optimised where
+  they are inlined, hardly before that (`_KernelLibrary`);
+- which variables are alive is worked out before lowering, not after every stage
+  (`_SingleAssignment`, `_PlainAssignment`);
 - Python's stack has room for all of it (`_stack.py`);
-- closures, array expressions, `with` and the like, which kernels do not use, are not looked for.
+- closures, array expressions, `with`, `raise`, slices of tuples and the like, which kernels do not
+  use, are not looked for.
 
 The machine code is as fast as before, and computes the same bits.
 """
@@ -22,8 +26,9 @@ from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
-from numba.core.ir_utils import replace_vars
+from numba.core.ir_utils import build_definitions, replace_vars
 from numba.core.lowering import Lower
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import (
     AnnotateTypes,
     IRLegalization,
@@ -34,14 +39,42 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import (
     FixupArgs,
-    GenericRewrites,
     IRProcessing,
-    ReconstructSSA,
     TranslateByteCode,
 )
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
 from latentmdp._stack import with_room
+
+# ------------------------------------------------------------- assignments
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _SingleAssignment(FunctionPass):
+    """A variable that is set at ten places becomes ten variables, without Numba's bookkeeping."""
+
+    _name = "latentmdp_single_assignment"
+
+    def __init__(self) -> None:  # Numba wants every pass to have its own
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _PlainAssignment(PreLowerStripPhis):
+    """Where these variables meet, they are one again; likewise."""
+
+    _name = "latentmdp_plain_assignment"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
 
 # ------------------------------------------------------------- fields
 
@@ -117,11 +150,22 @@ class _Remembering:
     def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
         if isinstance(function, types.Dispatcher):
             args = tuple(map(types.unliteral, args))
-        if not isinstance(function, types.Function):
+        if not (isinstance(function, types.Function) or function is operator.getitem):
             return self._context.resolve_function_type(function, args, kws)
-        call = function, tuple(args), tuple(kws.items())
+        return self._remember(
+            (function, tuple(args), tuple(kws.items())),
+            lambda: self._context.resolve_function_type(function, args, kws),
+        )
+
+    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
+        return self._remember(
+            (operator.setitem, target, index, value),
+            lambda: self._context.resolve_setitem(target, index, value),
+        )
+
+    def _remember(self, call: Any, resolve: Any) -> Any:
         if call not in self._known:
-            self._known[call] = self._context.resolve_function_type(function, args, kws)
+            self._known[call] = resolve()
         return self._known[call]
 
 
@@ -217,15 +261,32 @@ def _counts_references(state: Any) -> bool:
     return any(models[kind].contains_nrt_meminfo() for kind in returned)
 
 
+class _KernelLibrary(JITCodeLibrary):
+    """Code that is optimised when all of it is together: before that, functions hardly are."""
+
+    level = 0  # of optimising single functions
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        if self.level > 0:
+            manager, builder = self._codegen._function_pass_manager(opt=self.level)
+            for function in module.functions:
+                if not function.is_declaration:
+                    manager.run(function, builder)
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):
     _name = "latentmdp_lowering"
+    library: Any = _KernelLibrary
 
     @property
     def lowering_class(self) -> Any:
         return _Lower
 
     def run_pass(self, state: Any) -> bool:
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
         if not _counts_references(state):
             state.targetctx = state.targetctx.subtarget(enable_nrt=False)
         return bool(super().run_pass(state))
@@ -234,8 +295,10 @@ class _Lowering(NativeLowering):
 # ------------------------------------------------------------- helpers
 
 
-class _HelperLibrary(JITCodeLibrary):
+class _HelperLibrary(_KernelLibrary):
     """Code that is only ever linked into kernels, and optimised there."""
+
+    level = 1
 
     def _optimize_final_module(self) -> None:
         pass
@@ -252,9 +315,9 @@ class _NoEntry:
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _HelperLowering(_Lowering):
     _name = "latentmdp_helper_lowering"
+    library = _HelperLibrary
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _HelperLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
         entry, lowered = _NoEntry(), state["cr"]
@@ -278,8 +341,8 @@ class KernelCompiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         stages = PassManager("latentmdp")
         for stage in (
-            TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites, ReconstructSSA, _Hoisting,
-            _Inference, PreLowerStripPhis, IRLegalization, AnnotateTypes, self.lowering,
+            TranslateByteCode, FixupArgs, IRProcessing, _SingleAssignment, _Hoisting,
+            _Inference, _PlainAssignment, IRLegalization, AnnotateTypes, self.lowering,
             NoPythonBackend,
         ):  # fmt: skip
             stages.add_pass(stage, stage.__name__)

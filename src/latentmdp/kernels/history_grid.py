@@ -175,7 +175,7 @@ def lower_value(joint, grid, t, v, sa):
 @kernel
 def backup_step(joint, grid, t):
     """Both bounds of all `(state, vertex)` at step `t` from those of step `t + 1`."""
-    S, V, M = grid.alpha.shape[1:]
+    _, S, V, M = grid.alpha.shape
     A = (joint.ptr.size - 1) // S
     upper = np.empty(A)
     for s in range(S):
