@@ -157,7 +157,10 @@ def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
     search = planner.searches[0]
     x = search.arena
     policies = rng.integers(0, 2, (5, x.N))  # more than are remembered
-    for _ in range(40):
+    policies[3:] = policies[0]  # some are alike: but for a node, and a few
+    policies[3, rng.integers(x.N)] ^= 1
+    policies[4, rng.choice(x.N, 3, replace=False)] ^= 1
+    for _ in range(60):
         rows = rng.choice(counts.rows, 2, replace=False)
         for row in rows:
             counts.n[row] += 50
@@ -167,6 +170,8 @@ def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
         policy = policies[rng.integers(len(policies))]
         value, values = search.evaluate(policy), x.F[x.alpha : x.alpha + x.N * x.M].copy()
         bound, known_q = search.upper, x.F[x.known_q : x.known_q + 4 * 4 * 2 * 3].copy()
+        if rng.random() < 0.5:
+            continue
         x.I[x.age : x.age + 4] = 0  # forget
         assert search.evaluate(policy) == value
         assert search.bound(range(3)) == bound

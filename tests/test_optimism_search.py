@@ -205,3 +205,26 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
         tried += propose(x.here, x.policy, x.policy, 0, 0.0) >= 0.0
         assert search.evaluate(search.policy) >= before - 1e-12
     assert tried > 20
+
+
+def test_kicks_drawn_ahead_are_those_drawn_one_by_one(monkeypatch):
+    """Whatever kinds come when, and whenever the stream is asked for."""
+    few, jolting = Effort(0, False, 1, 1e-7, 2, 0), Effort(1, True, 10, 1e-9, 1, 3)
+    wanted = [(few, 7)] * 20 + [(few, 9)] * 3 + [(jolting, 9)] * 18 + [(few, 7)]
+    states, draws = [], []
+    for ahead in (16, 1):
+        monkeypatch.setattr(Kicks, "AHEAD", ahead)
+        kicks = Kicks(np.random.default_rng(3), 4, 2)
+        ask = np.random.default_rng(1).random(len(wanted)) < 0.2
+        drawn, state = [], []
+        for kind, asked in zip(wanted, ask, strict=True):
+            drawn.append(kicks.draw(*kind))
+            if asked:
+                state.append(kicks.stream().bit_generator.state)
+        states.append([*state, kicks.stream().bit_generator.state])
+        draws.append(drawn)
+    assert states[0] == states[1]
+    for one, other in zip(*draws, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert any(not np.array_equal(a[0], b[0]) for a, b in zip(draws[0], draws[0][1:], strict=False))

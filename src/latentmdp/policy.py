@@ -118,15 +118,14 @@ class PolicyGraph:
         if actions.ndim != 2 or 0 in actions.shape:
             raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
         _check_range("table", actions, None)
-        return cls._markov(actions)
+        actions.setflags(write=False)
+        return cls._markov(actions.reshape(-1), *actions.shape)
 
     @classmethod
-    def _markov(cls, table: Ints) -> "PolicyGraph":
-        """`from_table` of actions that need no check, which the policy takes over."""
-        actions = table.reshape(-1)
-        actions.flags.writeable = False
+    def _markov(cls, actions: Ints, H: int, S: int) -> "PolicyGraph":
+        """`from_table` of read-only actions `(H * S,)` that need no check."""
         policy = cls.__new__(cls)  # without the detours of a frozen class: learners make many
-        policy.__dict__.update(_markov_skeleton(*table.shape), action=actions)
+        policy.__dict__.update(_markov_skeleton(H, S), action=actions)
         return policy
 
     @classmethod
@@ -139,16 +138,20 @@ class PolicyGraph:
         """The policy that plays `choose(step, state, belief)`; beliefs equal to `digits` merge.
 
         Expands what is reachable under its own choices. Unexpected observations are answered by
-        `choose` at the prior belief.
+        `choose` at the prior belief. Contexts that are possible stay so, however unlikely.
         """
         from latentmdp.belief import initial_belief, update_belief
         from latentmdp.policy_expand import expand
+
+        least = 10.0**-digits
 
         def follow(
             step: int, state: int, memory: tuple[float, ...], action: int, symbol: int, nxt: int
         ) -> tuple[float, ...] | None:
             belief = update_belief(model, np.array(memory), state, action, nxt, symbol=symbol)
-            return None if belief is None else tuple(np.round(belief, digits))
+            if belief is None:
+                return None
+            return tuple(np.where(belief > 0.0, np.maximum(np.round(belief, digits), least), 0.0))
 
         def start(state: int) -> tuple[float, ...]:
             belief = initial_belief(model, state)

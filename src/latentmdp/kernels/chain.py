@@ -6,16 +6,14 @@ are edges `first[c] .. first[c+1]`, in the order of the model's row, and lead to
 start cells, one per pair (context, first state).
 """
 
+import math
 from typing import NamedTuple
-
-import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.flat import record_at
 
 END = -1
-FULL = -1  # cells of a chain that a buffer is too small for
 
 
 class Model(NamedTuple):
@@ -39,15 +37,15 @@ class Model(NamedTuple):
 class Graph(NamedTuple):
     """The arrays of a `PolicyGraph`."""
 
-    step: np.ndarray
-    state: np.ndarray
-    action: np.ndarray
-    indptr: np.ndarray
-    symbol: np.ndarray
-    next: np.ndarray
-    node: np.ndarray
-    root: np.ndarray
-    default: np.ndarray
+    step: Ints
+    state: Ints
+    indptr: Ints
+    symbol: Ints
+    next: Ints
+    node: Ints
+    root: Ints
+    default: Ints  # (H + 1, S)
+    action: Ints
 
 
 class Chain(NamedTuple):
@@ -65,15 +63,16 @@ class Chain(NamedTuple):
     active: Ints  # (rows,) the rows with any visits come first
     layer: Ints  # (H + 1,) the cells of step t are layer[t] .. layer[t+1]
     size: Ints  # (3,) cells, edges, active rows
+    visits: Ints  # (C,) for those who count them; 0 at first
     at_step: Ints  # (rows,) scratch: the last step at which a row was visited
     mass: Floats  # (rows,) scratch: how likely
 
 
-model_at, chain_at = record_at(Model), record_at(Chain)
+model_at, graph_at, chain_at = record_at(Model), record_at(Graph), record_at(Chain)
 
 
 @helper
-def successor(graph, node, symbol, nxt):
+def successor(graph, S, node, symbol, nxt):
     """The node after `node` on the observation (symbol, nxt): its CSR entry, else the default."""
     low, high = graph.indptr[node], graph.indptr[node + 1]
     while low < high:
@@ -85,17 +84,17 @@ def successor(graph, node, symbol, nxt):
             high = middle
     if low < graph.indptr[node + 1] and graph.symbol[low] == symbol and graph.next[low] == nxt:
         return graph.node[low]
-    return graph.default[graph.step[node] + 1, nxt]
+    return graph.default[(graph.step[node] + 1) * S + nxt]
 
 
 @kernel
-def build_chain(model_here, chain_here, graph, cell_of):
-    """Fill a chain, or say FULL in its `size`; return the policy's exact value.
+def build_chain(model_here, graph_here, chain_here, cell_of):
+    """Fill a chain and return the policy's exact value, or NaN if there is too little room.
 
     `cell_of (N * M,)` is scratch, all END, and left so. The value is the sum of expected visits
     times expected rewards (no discount). Cost: edges, times a search among a node's successors.
     """
-    model, chain = model_at(model_here), chain_at(chain_here)
+    model, graph, chain = model_at(model_here), graph_at(graph_here), chain_at(chain_here)
     M, S, A, H = model.M, model.S, model.A, model.H
     row, succ, node, reach = chain.row, chain.succ, chain.node, chain.reach
     at_step, mass = chain.at_step, chain.mass
@@ -136,9 +135,9 @@ def build_chain(model_here, chain_here, graph, cell_of):
         for e in range(model.indptr[r], model.indptr[r + 1]):
             d = END
             if t < H - 1:
-                to = graph.default[t + 1, model.next[e]]
+                to = graph.default[(t + 1) * S + model.next[e]]
                 if graph.indptr[n] < graph.indptr[n + 1]:
-                    to = successor(graph, n, model.symbol[e], model.next[e])
+                    to = successor(graph, S, n, model.symbol[e], model.next[e])
                 d = cell_of[to * M + m]
                 if d == END:
                     if cells == chain.cells:
@@ -157,8 +156,9 @@ def build_chain(model_here, chain_here, graph, cell_of):
     for d in range(cells):
         cell_of[node[d] * M + row[d] // (S * A)] = END
     if not fits:
-        chain.size[0] = FULL
-        return value
+        return math.nan
+    for c in range(cells):
+        chain.visits[c] = 0
     chain.first[cells] = edges
     chain.layer[H] = cells
     chain.size[0], chain.size[1], chain.size[2] = cells, edges, rows

@@ -20,17 +20,27 @@ def mixed_sweep(x, y, policy, weight):
     S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
     reach(x, policy, 0, x.root, False, 0.0)
     reach(y, policy, 0, y.root, False, 0.0)
-    switches = 0
+    switches, moved = 0, False
     for t in range(x.H - 1, -1, -1):
+        before = switches
         for part in range(2):
             n0 = t * S if part == 0 else G[x.span + t]
             n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
             if n1 <= n0:
                 continue
-            for a in range(-1, A):  # -1: the incumbent actions
-                backup(x, n0, n1, x.used, policy, a, 0, M, 1, x.q)
-                backup(y, n0, n1, y.used, policy, a, 0, M, 1, y.q)
+            for a in range(-1, A):  # -1: the incumbent actions, anew if a later one was switched
                 for n in range(n0, n1):
+                    wanted = I[x.used + n] != 0 and I[policy + n] != a
+                    I[x.wanted + n] = y.I[y.wanted + n] = wanted
+                if a >= 0 or moved:
+                    backup(x, n0, n1, x.wanted, policy, a, 0, M, 1, x.q)
+                    backup(y, n0, n1, y.wanted, policy, a, 0, M, 1, y.q)
+                else:
+                    for i in range(n0 * M, n1 * M):
+                        F[x.q + i], y.F[y.q + i] = F[x.alpha + i], y.F[y.alpha + i]
+                for n in range(n0, n1):
+                    if I[x.wanted + n] == 0:
+                        continue
                     value = 0.0
                     for i in range(n * M, (n + 1) * M):
                         value += weight * F[x.g + i] * F[x.q + i] + y.F[y.g + i] * y.F[y.q + i]
@@ -45,6 +55,7 @@ def mixed_sweep(x, y, policy, weight):
                     I[policy + n] = I[x.candidate + n]
                     y.I[policy + n] = I[x.candidate + n]
                     switches += 1
+        moved = moved or switches > before
     return switches
 
 

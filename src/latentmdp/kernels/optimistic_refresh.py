@@ -46,10 +46,10 @@ def refresh_row(x, row, code, count_slot, N, N_next, row_reward, iota, scale):
 
 
 @kernel
-def refresh_rows(here, rows, code, count_slot, N, N_next, row_reward, iota, scale):
-    """Refresh these rows, then the bound for their contexts, which is returned.
+def refresh_rows(here, rows, code, count_slot, n, N, N_next, row_reward, iota, scale):
+    """Refresh these rows, then the bound for their contexts; returns it, and the visits in all.
 
-    With the code GIVEN the rows have their new coefficients already, and counts are not looked at.
+    With the code GIVEN the rows have their new coefficients already, and counts mean nothing.
     """
     x = arena_at(here)
     for m in range(x.M):
@@ -62,4 +62,7 @@ def refresh_rows(here, rows, code, count_slot, N, N_next, row_reward, iota, scal
     for m in range(x.M):
         if x.F[x.top + m] > 0.0:
             context_known(x, m)
-    return root_bound(x)
+    visits = 0
+    for count in n:
+        visits += count
+    return root_bound(x), visits

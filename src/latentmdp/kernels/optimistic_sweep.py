@@ -11,8 +11,8 @@ from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup, push
 from latentmdp.kernels.optimistic_interval import copy_order
 from latentmdp.kernels.optimistic_values import (
-    evaluate_policy,
     evaluate_remembered,
+    follow_switch,
     objective,
     remember,
 )
@@ -219,7 +219,8 @@ def checked_pass(x, policy, value, every):
                 continue
             if try_switch(x, policy, n, value) > value + TOLERANCE or not worse:
                 I[policy + n] = a
-                value = evaluate_policy(x, policy, 0)
+                follow_switch(x, policy, n)
+                value = objective(x, 0)
     return value
 
 

@@ -58,50 +58,84 @@ def mark_clean(x, k, m):
 
 
 @helper
-def update_context(x, policy, k, m):
-    """Bring the values (set 0) of slot `k`'s policy in context `m` up to date with dirty rows.
+def update_step(x, policy, t, m):
+    """Compute the values (set 0) of the `wanted` nodes of step `t` in context `m` anew.
 
-    Backwards; while no later value has moved, only nodes whose own row is dirty are touched.
+    Returns whether any has moved.
     """
-    S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
-    dirty = x.dirty + (k * M + m) * S * A
+    S, M, F, I, G = x.S, x.M, x.F, x.I, x.G  # noqa: E741
     moved = False
-    for t in range(x.H - 1, -1, -1):
-        now = False
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            some = False
-            for n in range(n0, n1):
-                hit = moved or I[dirty + G[n] * A + I[policy + n]] != 0
-                hit = hit and I[x.used + n] != 0
-                some = some or hit
-                I[x.wanted + n] = hit
-            if not some:
-                continue
-            backup(x, n0, n1, x.wanted, policy, -1, m, m + 1, 0, x.q)
-            for n in range(n0, n1):
-                at = n * M + m
-                if I[x.wanted + n] and F[x.q + at] != F[x.alpha + at]:
-                    F[x.alpha + at] = F[x.q + at]
-                    now = True
-        moved = now
+    for part in range(2):
+        n0 = t * S if part == 0 else G[x.span + t]
+        n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
+        some = False
+        for n in range(n0, n1):
+            some = some or I[x.wanted + n] != 0
+        if not some:
+            continue
+        backup(x, n0, n1, x.wanted, policy, -1, m, m + 1, 0, x.q)
+        for n in range(n0, n1):
+            at = n * M + m
+            if I[x.wanted + n] and F[x.q + at] != F[x.alpha + at]:
+                F[x.alpha + at] = F[x.q + at]
+                moved = True
+    return moved
 
 
 @helper
-def recall(x, policy):
-    """The slot that remembers this policy's values; else the one used longest ago, as `-1 - k`."""
-    I, oldest = x.I, 0  # noqa: E741
+def update_context(x, policy, k, m):
+    """From the values (set 0) that slot `k` remembers to those of a policy, in context `m`.
+
+    Backwards; while no later value has moved, only nodes are touched whose action is another one
+    or whose row is dirty.
+    """
+    S, I, G = x.S, x.I, x.G  # noqa: E741
+    dirty, old = x.dirty + (k * x.M + m) * S * x.A, x.memo_policy + k * x.N
+    moved = False
+    for t in range(x.H - 1, -1, -1):
+        for part in range(2):
+            n0 = t * S if part == 0 else G[x.span + t]
+            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
+            for n in range(n0, n1):
+                a = I[policy + n]
+                hit = moved or I[old + n] != a or I[dirty + G[n] * x.A + a] != 0
+                I[x.wanted + n] = hit and I[x.used + n] != 0
+        moved = update_step(x, policy, t, m)
+
+
+@helper
+def follow_switch(x, policy, node):
+    """Bring the values (set 0) up to date with a switch of one node, to those in `F[top:top+M]`."""
+    S, M, F, I, G = x.S, x.M, x.F, x.I, x.G  # noqa: E741
+    for m in range(M):
+        moved = F[x.top + m] != F[x.alpha + node * M + m]
+        F[x.alpha + node * M + m] = F[x.top + m]
+        t = G[x.step + node] - 1
+        while moved and t >= 0:
+            for part in range(2):
+                n0 = t * S if part == 0 else G[x.span + t]
+                n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
+                for n in range(n0, n1):
+                    I[x.wanted + n] = I[x.used + n]
+            moved = update_step(x, policy, t, m)
+            t -= 1
+
+
+@helper
+def nearest(x, policy):
+    """The slot whose policy differs at the fewest nodes, and at how many; `-1, N` if all are empty.
+
+    Of equals the first one.
+    """
+    best, fewest = -1, x.N
     for k in range(MEMO):
-        if I[x.age + k] > 0:
-            n, at = 0, x.memo_policy + k * x.N
-            while n < x.N and I[at + n] == I[policy + n]:
-                n += 1
-            if n == x.N:
-                return k
-        if I[x.age + k] < I[x.age + oldest]:
-            oldest = k
-    return -1 - oldest
+        if x.I[x.age + k] > 0:
+            at, different = x.memo_policy + k * x.N, 0
+            for n in range(x.N):
+                different += x.I[at + n] != x.I[policy + n]
+            if different < fewest or best < 0:
+                best, fewest = k, different
+    return best, fewest
 
 
 @helper
@@ -114,8 +148,12 @@ def mark_used(x, k):
 @helper
 def remember(x, policy):
     """Keep set 0 as the values of this policy, in the slot used longest ago if it has none."""
-    k = recall(x, policy)
-    k = -1 - k if k < 0 else k
+    k, different = nearest(x, policy)
+    if different > 0:
+        k = 0
+        for other in range(1, MEMO):
+            if x.I[x.age + other] < x.I[x.age + k]:
+                k = other
     for n in range(x.N):
         x.I[x.memo_policy + k * x.N + n] = x.I[policy + n]
     for i in range(x.N * x.M):
@@ -129,10 +167,10 @@ def remember(x, policy):
 def evaluate_remembered(x, policy):
     """Exact optimistic value of a policy; its values are in set 0.
 
-    The last few policies are remembered: only contexts with dirty rows are evaluated anew.
+    The last few policies are remembered: from the most similar one, only what differs is evaluated.
     """
     F, I, M = x.F, x.I, x.M  # noqa: E741
-    k = recall(x, policy)
+    k, different = nearest(x, policy)
     if k < 0:
         evaluate_policy(x, policy, 0)
         remember(x, policy)
@@ -141,12 +179,16 @@ def evaluate_remembered(x, policy):
     for i in range(x.N * M):
         F[x.alpha + i] = F[memo + i]
     for m in range(M):
-        if I[x.stale + k * M + m]:
+        if different > 0 or I[x.stale + k * M + m]:
             update_context(x, policy, k, m)
-            for n in range(x.N):
-                F[memo + n * M + m] = F[x.alpha + n * M + m]
-            mark_clean(x, k, m)
-    mark_used(x, k)
+            if different == 0:
+                for n in range(x.N):
+                    F[memo + n * M + m] = F[x.alpha + n * M + m]
+                mark_clean(x, k, m)
+    if different > 0:
+        remember(x, policy)
+    else:
+        mark_used(x, k)
     return objective(x, 0)
 
 

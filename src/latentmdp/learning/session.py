@@ -175,10 +175,11 @@ class Session:
 
     def table(self) -> dict[str, Array]:
         """The columns so far, as arrays `(phases,)`."""
-        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
         return {
-            name: np.array(column, dtype=np.int64 if name in WHOLE else np.float64)
-            for name, column in zip(COLUMNS, columns, strict=True)
+            name: np.array(
+                [row[i] for row in self.rows], dtype=np.int64 if name in WHOLE else np.float64
+            )
+            for i, name in enumerate(COLUMNS)
         }
 
     def state(self) -> State:

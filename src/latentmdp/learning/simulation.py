@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,6 +57,7 @@ class Simulator:
         self._model_header = header_of(self._model)
         self._model_at = self._model_header.ctypes.data
         self._cell_of = np.zeros(0, dtype=np.int64)
+        self._skeleton: tuple[Array, ...] = ()  # of the policy that is played
         self._path = np.zeros((2, model.H), dtype=np.int64)
         self._changed = np.zeros(model.H, dtype=np.int64)
         self._allocate(1024, 4096)
@@ -70,10 +73,10 @@ class Simulator:
 
         self._chain = self._chains.Chain(
             cells, edges, ints(cells), ints(cells), np.zeros(cells), ints(cells + 1), ints(edges),
-            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3), ints(rows),
-            np.zeros(rows),
+            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3), ints(cells),
+            ints(rows), np.zeros(rows),
         )  # fmt: skip
-        self._chain_header, self._visits = header_of(self._chain), ints(cells)
+        self._chain_header = header_of(self._chain)
         self._chain_at = self._chain_header.ctypes.data
         self._block = (
             ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
@@ -92,7 +95,7 @@ class Simulator:
             parts: list[Any] = [self._model.H, start, self.picked, *self._law]
             parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
             parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
-            parts += [self._visits, *self._path, counts.n, counts.n_next, counts.N, counts.N_next]
+            parts += [chain.visits, *self._path, counts.n, counts.n_next, counts.N, counts.N_next]
             parts += [self._changed]
             self._header = header_of(World(*parts))
             self._here = self._header.ctypes.data
@@ -100,21 +103,33 @@ class Simulator:
 
     def play(self, policy: PolicyGraph) -> float:
         """Play this policy from now on; returns its exact value in the model."""
-        kernels = self._chains
-        graph = kernels.Graph(
-            policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-            policy.node, policy.root, policy.default,
-        )  # fmt: skip
-        M = self._model.M
-        if len(self._cell_of) < len(graph.step) * M:
-            self._cell_of = np.full(2 * len(graph.step) * M, kernels.END, dtype=np.int64)
+        kernels, graph = self._chains, self._graph_of(policy)
         while True:
-            value = kernels.build_chain(self._model_at, self._chain_at, graph, self._cell_of)
-            if self._chain.size[0] != kernels.FULL:
-                break
+            value = float(kernels.build_chain(self._model_at, graph, self._chain_at, self._cell_of))
+            if not math.isnan(value):
+                return value
             self._allocate(2 * self._chain.cells, 2 * self._chain.edges)
-        self._visits[: self._chain.size[0]] = 0
-        return float(value)
+
+    def _graph_of(self, policy: PolicyGraph) -> int:
+        """Address of the policy's arrays. All but the actions are the same for Markov policies."""
+        skeleton = (
+            policy.step, policy.state, policy.indptr, policy.symbol, policy.next, policy.node,
+            policy.root, policy.default,
+        )  # fmt: skip
+        if len(skeleton) != len(self._skeleton) or not all(map(is_, skeleton, self._skeleton)):
+            from latentmdp.kernels.flat import header_of
+
+            self._skeleton, self._action = skeleton, policy.action.copy()
+            arrays = [*map(np.ascontiguousarray, skeleton), self._action]
+            self._graph = self._chains.Graph(*arrays)
+            self._graph_header = header_of(self._graph)
+            self._graph_at = self._graph_header.ctypes.data
+            cells = len(policy.step) * self._model.M
+            if len(self._cell_of) < cells:
+                self._cell_of = np.full(2 * cells, self._chains.END, dtype=np.int64)
+        else:
+            self._action[:] = policy.action
+        return self._graph_at
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
         """Simulate until a row's count becomes a power of two, at most `episodes`.
@@ -140,7 +155,7 @@ class Simulator:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
         cells = self._chain.size[0]
         context = self._chain.row[:cells] // (self._model.S * self._model.A)
-        return self._chain.node[:cells].copy(), context, self._visits[:cells].copy()
+        return self._chain.node[:cells].copy(), context, self._chain.visits[:cells].copy()
 
     def path(self) -> tuple[Array, Array, Array]:
         """`(nodes, rows, outcomes)`, `(H,)` each, of the triggering episode."""

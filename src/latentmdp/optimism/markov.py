@@ -5,7 +5,7 @@ for changed rows only, its bound for their contexts only, and each search starts
 table.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -82,13 +82,40 @@ class Patience:
 
 
 class Kicks:
-    """Random perturbations, from a stream of their own."""
+    """Random perturbations, from a stream of their own.
+
+    They are drawn a few ahead: most searches need none, and then a single draw costs as much as ten
+    in a row.
+    """
+
+    AHEAD = 16
 
     def __init__(self, rng: np.random.Generator, M: int, A: int) -> None:
         self.rng, self.M, self.A = rng, M, A
+        self._kind: Any = None  # of what was drawn ahead
+        self._before: Any = None  # state of the stream
+        self._drawn: list[tuple[Floats, Floats, Ints]] = []
+        self._used = 0
 
     def draw(self, effort: Effort, nodes: int) -> tuple[Floats, Floats, Ints]:
         """`tilt (n, M)`, `look (n,)`, `jolt (k, nodes)` for the search kernel."""
+        kind = (effort, nodes)
+        if kind != self._kind or self._used == len(self._drawn):
+            self._kind, self._before = kind, self.stream().bit_generator.state
+            self._drawn = [self._draw(*kind) for _ in range(self.AHEAD)]
+        self._used += 1
+        return self._drawn[self._used - 1]
+
+    def stream(self) -> np.random.Generator:
+        """The stream after the kicks that were used; those drawn ahead are forgotten."""
+        if self._used < len(self._drawn):
+            self.rng.bit_generator.state = self._before
+            for _ in range(self._used):
+                self._draw(*self._kind)
+        self._drawn, self._used = [], 0
+        return self.rng
+
+    def _draw(self, effort: Effort, nodes: int) -> tuple[Floats, Floats, Ints]:
         rng = self.rng
         tilt = np.exp(1.5 * rng.standard_normal((effort.tilts, self.M)))
         look = np.array([0.0, 0.3, 1.0])[rng.integers(0, 3, effort.tilts)]
@@ -118,7 +145,7 @@ class MarkovSearch:
     def lay_out(self, counts: "Counts", table: Ints) -> None:
         """Build the arena for the counts' layout and fill all rows."""
         model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng)
-        self.version = counts.version
+        self.version, self.visits = counts.version, int(counts.n.sum())
         self.settle(model, table, 0, 0)
 
     def settle(self, model: OptimisticModel, table: Ints, nodes: int, edges: int) -> None:
@@ -133,8 +160,9 @@ class MarkovSearch:
         x = make_arena(interval, model.cap, sizes, slots, nodes, edges)
         x.T[: rows + 1] = model.indptr
         x.T[x.next : x.next + slots] = model.next
-        x.P[x.root : x.root + known.M * known.S] = known.root.ravel()
-        x.I[x.used : x.used + known.S] = known.root.any(axis=0)
+        self._root = known.root
+        x.P[x.root : x.root + known.M * known.S] = self._root.ravel()
+        x.I[x.used : x.used + known.S] = self._root.any(axis=0)
         # the model's arrays become views into the arena, so that refreshing it is enough
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
@@ -142,6 +170,7 @@ class MarkovSearch:
         self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self._trial = x.I[x.kicked : x.kicked + x.N]
+        self._tilted = x.F[x.tilted : x.tilted + x.M * x.S].reshape(x.M, x.S)
         self.table = self.policy[: known.H * known.S].reshape(known.H, known.S)
         self.table[:] = table
         self.bound(range(known.M))
@@ -152,11 +181,12 @@ class MarkovSearch:
             self.lay_out(counts, self.table)
             return
         if self.rule.code > 0:
-            self.upper = self._refresh(  # the bound too
-                self.arena.here, changed, self.rule.code, self.model.count_slot, counts.N,
-                counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
+            self.upper, self.visits = self._refresh(  # the bound too
+                self.arena.here, changed, self.rule.code, self.model.count_slot, counts.n,
+                counts.N, counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
             )  # fmt: skip
             return
+        self.visits = int(counts.n.sum())
         if self.rule.random:
             changed = np.arange(counts.rows)
         self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
@@ -168,8 +198,8 @@ class MarkovSearch:
 
         pairs, none = self.known.S * self.known.A, self.model.count_slot
         rows = (np.array(sorted(contexts))[:, None] * pairs + np.arange(pairs)).ravel()
-        self.upper = self._refresh(
-            self.arena.here, rows, GIVEN, none, none, none, self.row_reward, 0.0, 0.0
+        self.upper, _ = self._refresh(
+            self.arena.here, rows, GIVEN, none, none, none, none, self.row_reward, 0.0, 0.0
         )
         return self.upper
 
@@ -178,7 +208,10 @@ class MarkovSearch:
         at = self.arena.policy
         if policy is not self.policy:
             at = self.arena.kicked
-            self._trial[: policy.size] = policy.ravel()
+            if policy.ndim == 1:
+                self._trial[:] = policy
+            else:
+                self._trial[: policy.size] = policy.ravel()
         return self._improve(self.arena.here, at, 0.0, 0, 0, False, 0.0, -1.0)  # no sweeps
 
     def search(self, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
@@ -192,19 +225,18 @@ class MarkovSearch:
 
     def _kicked(self, value: float, effort: Effort, kicks: tuple[Floats, Floats, Ints]) -> float:
         """Try these kicks on a polished policy of this value."""
-        x = self.arena
-        kicked = x.I[x.kicked : x.kicked + x.N]
-        for tilt, look in zip(kicks[0], kicks[1], strict=True):
+        at = self.arena.kicked
+        for tilt, look in zip(kicks[0], kicks[1].tolist(), strict=True):
             if value >= self.upper - 1e-12:
                 return value
-            kicked[:] = self.policy
-            x.F[x.tilted : x.tilted + x.M * x.S] = (self.known.root * tilt[:, None]).ravel()
-            value = self._better(value, self._polished(x.kicked, effort, look))
+            self._trial[:] = self.policy
+            np.multiply(self._root, tilt[:, None], out=self._tilted)
+            value = self._better(value, self._polished(at, effort, look))
         for jolt in kicks[2]:
             if value >= self.upper - 1e-12:
                 return value
-            kicked[:] = np.where(jolt >= 0, jolt, self.policy)
-            value = self._better(value, self._polished(x.kicked, effort))
+            self._trial[:] = np.where(jolt >= 0, jolt, self.policy)
+            value = self._better(value, self._polished(at, effort))
         return value
 
     def _polished(self, policy: int, effort: Effort, look: float = -1.0) -> float:
@@ -218,7 +250,7 @@ class MarkovSearch:
         """The kicked policy becomes the current one if it is better; the current one's value."""
         if kicked <= value + 1e-12:
             return value
-        self.policy[:] = self.arena.I[self.arena.kicked : self.arena.kicked + self.arena.N]
+        self.policy[:] = self._trial
         return kicked
 
     def improve(self, effort: Effort, kicks: Kicks) -> float:

@@ -42,15 +42,22 @@ FRESH = 1.01  # an argmax in force is kept until visits have grown by this facto
 class OptimisticResult:
     """One plan: the policy, its optimistic value, and a certified bound on the class's optimum."""
 
-    table: Ints  # (H, S)
+    actions: Ints  # of all nodes, step by step; read-only
+    H: int
+    S: int
     value: float
     upper: float
     kept: bool  # the policy in force stays
 
+    @property
+    def table(self) -> Ints:
+        """The policy as a table `(H, S)`."""
+        return self.actions[: self.H * self.S].reshape(self.H, self.S)
+
     @cached_property
     def policy(self) -> PolicyGraph:
         """The policy as a graph."""
-        return PolicyGraph._markov(self.table.copy())
+        return PolicyGraph._markov(self.actions[: self.H * self.S], self.H, self.S)
 
 
 class Planner:
@@ -86,7 +93,7 @@ class Planner:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
         self._update(counts, np.arange(counts.rows) if changed is None else changed)
         first, top = self.searches[0], self.searches[0].upper - EQUAL
-        visits, value = int(np.add.reduce(counts.n)), self._in_force()
+        visits, value = first.visits, self._in_force()
         if value >= top and visits < FRESH * self.seen and self.rung == 0:
             return self._answer(self.policy, value)
         self.seen = visits
@@ -230,16 +237,17 @@ class Planner:
     def _catch_up(self, i: int) -> None:
         late = self.late[i]
         if late:
-            self.searches[i].update(self.counts, np.concatenate(late))
+            rows = late[0] if len(late) == 1 else np.concatenate(late)
+            self.searches[i].update(self.counts, rows)
             late.clear()
 
     def _answer(self, policy: Ints, value: float) -> Any:
         kept = policy is self.policy or policy.tobytes() == self.policy.tobytes()
         if not kept:
             self.policy = policy.copy()
-        H, S = self.known.H, self.known.S
-        table = self.policy[: H * S].reshape(H, S)
-        return OptimisticResult(table, value, self.searches[0].upper, kept)
+            self.policy.setflags(write=False)  # results share it
+        H, S, upper = self.known.H, self.known.S, self.searches[0].upper
+        return OptimisticResult(self.policy, H, S, value, upper, kept)
 
     # ---------------------------------------------------------------- plain data
 
@@ -251,7 +259,7 @@ class Planner:
             "patience": np.array([patience.state() for patience in self._patiences()]),
             "rung": self.rung,
             "seen": self.seen,
-            "kicks": dict(self.kicks.rng.bit_generator.state),
+            "kicks": dict(self.kicks.stream().bit_generator.state),
             "rule": dict(self.rule_stream.bit_generator.state),
         }
 
@@ -267,10 +275,11 @@ class Planner:
             self._make(counts)
             self._restore_models(state)
         self.policy = np.array(state["policy"], dtype=np.int64)
+        self.policy.setflags(write=False)
         for patience, saved in zip(self._patiences(), state["patience"], strict=True):
             patience.restore(saved)
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
-        self.kicks.rng.bit_generator.state = state["kicks"]
+        self.kicks.stream().bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
 
     def _restore_models(self, state: dict[str, Any]) -> None:
