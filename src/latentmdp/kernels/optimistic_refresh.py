@@ -5,22 +5,40 @@ here is merely faster. Tests hold the two to the same numbers.
 """
 
 import math
+from typing import NamedTuple
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels.flat import record_at
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_values import context_known, root_bound, row_changed
 
 GIVEN, MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = range(5)
 
 
+class Seen(NamedTuple):
+    """The counts of a learner (`learning/counts.py`), and what else a row's coefficients need."""
+
+    rows: int
+    n: Ints
+    N: Ints
+    N_next: Ints
+    count_slot: Ints  # (slots,) of the model: where the counts have it, or -1
+    row_reward: Floats
+
+
+seen_at = record_at(Seen)
+
+
 @helper
-def refresh_row(x, row, code, count_slot, N, N_next, row_reward, iota, scale):
+def refresh_row(x, row, code, seen, iota, scale):
     """One row's coefficients from its counts."""
     P, T, S = x.P, x.T, x.S
+    N, N_next, count_slot = seen.N, seen.N_next, seen.count_slot
     n, support = N[row], 0
     unit = iota / max(n, 1)
     c = x.coef + 5 * row
-    P[c] = row_reward[row]
+    P[c] = seen.row_reward[row]
     unseen = 1.0 if n == 0 else min(scale * 5.0 * unit, 1.0)
     for k in range(T[row], T[row + 1]):
         visits = N_next[count_slot[k]] if count_slot[k] >= 0 else 0
@@ -46,23 +64,23 @@ def refresh_row(x, row, code, count_slot, N, N_next, row_reward, iota, scale):
 
 
 @kernel
-def refresh_rows(here, rows, code, count_slot, n, N, N_next, row_reward, iota, scale):
+def refresh_rows(here, rows, code, seen_here, iota, scale):
     """Refresh these rows, then the bound for their contexts; returns it, and the visits in all.
 
-    With the code GIVEN the rows have their new coefficients already, and counts mean nothing.
+    With the code GIVEN the rows have their new coefficients already.
     """
-    x = arena_at(here)
+    x, seen = arena_at(here), seen_at(seen_here)
     for m in range(x.M):
         x.F[x.top + m] = 0.0
     for row in rows:
         x.F[x.top + row // (x.S * x.A)] = 1.0
         if code != GIVEN:
-            refresh_row(x, row, code, count_slot, N, N_next, row_reward, iota, scale)
+            refresh_row(x, row, code, seen, iota, scale)
         row_changed(x, row)
     for m in range(x.M):
         if x.F[x.top + m] > 0.0:
             context_known(x, m)
     visits = 0
-    for count in n:
-        visits += count
+    for row in range(seen.rows):
+        visits += seen.n[row]
     return root_bound(x), visits

@@ -139,14 +139,33 @@ class MarkovSearch:
         rng: np.random.Generator | None = None,
     ) -> None:
         self.known, self.rule, self.setting, self.rng = known, rule, setting, rng
+        self._width = setting.iota, setting.scale
         self.kicking = Patience()
         self.lay_out(counts, np.zeros((known.H, known.S), dtype=np.int64))
 
     def lay_out(self, counts: "Counts", table: Ints) -> None:
         """Build the arena for the counts' layout and fill all rows."""
         model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng)
-        self.version, self.visits = counts.version, int(counts.n.sum())
+        self.begin(model, counts, table)
+
+    def begin(self, model: OptimisticModel, counts: "Counts", table: Ints) -> None:
+        """Plan with this model, laid out for these counts."""
+        self.version, self.model = counts.version, model
+        self.look_at(counts)
         self.settle(model, table, 0, 0)
+
+    def look_at(self, counts: "Counts") -> None:
+        """Tell the kernels where these counts are."""
+        from latentmdp.kernels.flat import header_of
+        from latentmdp.kernels.optimistic_refresh import Seen
+
+        rewards = np.array(self.known.row_reward)
+        self._n = counts.n
+        self._seen = Seen(
+            counts.rows, counts.n, counts.N, counts.N_next, self.model.count_slot, rewards
+        )
+        self._seen_header = header_of(self._seen)
+        self._seen_at = self._seen_header.ctypes.data
 
     def settle(self, model: OptimisticModel, table: Ints, nodes: int, edges: int) -> None:
         """Move a model into a new arena with room for memory; the bound is recomputed."""
@@ -167,7 +186,6 @@ class MarkovSearch:
         self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
         self.arena = x
         self._improve, self._refresh = improve, refresh_rows
-        self.row_reward = np.array(known.row_reward)
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
         self._trial = x.I[x.kicked : x.kicked + x.N]
         self._tilted = x.F[x.tilted : x.tilted + x.M * x.S].reshape(x.M, x.S)
@@ -180,13 +198,13 @@ class MarkovSearch:
         if self.version != counts.version:
             self.lay_out(counts, self.table)
             return
+        if self._n is not counts.n:
+            self.look_at(counts)
         if self.rule.code > 0:
             self.upper, self.visits = self._refresh(  # the bound too
-                self.arena.here, changed, self.rule.code, self.model.count_slot, counts.n,
-                counts.N, counts.N_next, self.row_reward, self.setting.iota, self.setting.scale,
-            )  # fmt: skip
+                self.arena.here, changed, self.rule.code, self._seen_at, *self._width
+            )
             return
-        self.visits = int(counts.n.sum())
         if self.rule.random:
             changed = np.arange(counts.rows)
         self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
@@ -196,10 +214,10 @@ class MarkovSearch:
         """Certified bound on the class's optimum; only these contexts are recomputed."""
         from latentmdp.kernels.optimistic_refresh import GIVEN
 
-        pairs, none = self.known.S * self.known.A, self.model.count_slot
+        pairs = self.known.S * self.known.A
         rows = (np.array(sorted(contexts))[:, None] * pairs + np.arange(pairs)).ravel()
-        self.upper, _ = self._refresh(
-            self.arena.here, rows, GIVEN, none, none, none, none, self.row_reward, 0.0, 0.0
+        self.upper, self.visits = self._refresh(
+            self.arena.here, rows, GIVEN, self._seen_at, 0.0, 0.0
         )
         return self.upper
 

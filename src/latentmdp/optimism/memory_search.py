@@ -28,8 +28,7 @@ class MemorySearch(MarkovSearch):
         """The model without memory; `remember` adds that."""
         every = self.rule.kind == "interval" and self.known.S <= FEW_STATES  # Eq. (2): the support
         model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng, every)
-        self.version, self.visits = counts.version, int(counts.n.sum())
-        self.settle(model, table, 0, 0)
+        self.begin(model, counts, table)
 
     def remember(self, memory: Memory, policy: Ints) -> None:
         """A new arena for this memory, with this policy."""
