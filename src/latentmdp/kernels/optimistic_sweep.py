@@ -202,7 +202,7 @@ def checked_pass(x, policy, value, every):
     M, F, I = x.M, x.F, x.I  # noqa: E741
     for back in range(x.N):
         n = x.N - 1 - back
-        if I[x.live + n] == 0 or x.G[x.step + n] >= x.H:
+        if I[x.live + n] == 0 or I[x.used + n] == 0 or x.G[x.step + n] >= x.H:
             continue
         for a in range(x.A):
             if a == I[policy + n]:

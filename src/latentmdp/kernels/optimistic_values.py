@@ -122,20 +122,30 @@ def follow_switch(x, policy, node):
 
 
 @helper
-def nearest(x, policy):
-    """The slot whose policy differs at the fewest nodes, and at how many; `-1, N` if all are empty.
+def recall(x, policy):
+    """The slot that remembers this policy's values, or -1."""
+    for k in range(MEMO):
+        if x.I[x.age + k] > 0:
+            n, at = 0, x.memo_policy + k * x.N
+            while n < x.N and x.I[at + n] == x.I[policy + n]:
+                n += 1
+            if n == x.N:
+                return k
+    return -1
 
-    Of equals the first one.
-    """
-    best, fewest = -1, x.N
+
+@helper
+def nearest(x, policy):
+    """The slot whose policy differs at the fewest nodes, or -1 if all are empty."""
+    best, fewest = -1, x.N + 1
     for k in range(MEMO):
         if x.I[x.age + k] > 0:
             at, different = x.memo_policy + k * x.N, 0
             for n in range(x.N):
                 different += x.I[at + n] != x.I[policy + n]
-            if different < fewest or best < 0:
+            if different < fewest:
                 best, fewest = k, different
-    return best, fewest
+    return best
 
 
 @helper
@@ -148,8 +158,8 @@ def mark_used(x, k):
 @helper
 def remember(x, policy):
     """Keep set 0 as the values of this policy, in the slot used longest ago if it has none."""
-    k, different = nearest(x, policy)
-    if different > 0:
+    k = recall(x, policy)
+    if k < 0:
         k = 0
         for other in range(1, MEMO):
             if x.I[x.age + other] < x.I[x.age + k]:
@@ -170,7 +180,10 @@ def evaluate_remembered(x, policy):
     The last few policies are remembered: from the most similar one, only what differs is evaluated.
     """
     F, I, M = x.F, x.I, x.M  # noqa: E741
-    k, different = nearest(x, policy)
+    k = recall(x, policy)
+    known = k >= 0
+    if not known:
+        k = nearest(x, policy)
     if k < 0:
         evaluate_policy(x, policy, 0)
         remember(x, policy)
@@ -179,16 +192,16 @@ def evaluate_remembered(x, policy):
     for i in range(x.N * M):
         F[x.alpha + i] = F[memo + i]
     for m in range(M):
-        if different > 0 or I[x.stale + k * M + m]:
+        if not known or I[x.stale + k * M + m]:
             update_context(x, policy, k, m)
-            if different == 0:
+            if known:
                 for n in range(x.N):
                     F[memo + n * M + m] = F[x.alpha + n * M + m]
                 mark_clean(x, k, m)
-    if different > 0:
-        remember(x, policy)
-    else:
+    if known:
         mark_used(x, k)
+    else:
+        remember(x, policy)
     return objective(x, 0)
 
 
