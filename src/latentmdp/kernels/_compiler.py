@@ -37,11 +37,7 @@ from numba.core.typed_passes import (
     NopythonTypeInference,
     PreLowerStripPhis,
 )
-from numba.core.untyped_passes import (
-    FixupArgs,
-    IRProcessing,
-    TranslateByteCode,
-)
+from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
 from latentmdp._stack import with_room

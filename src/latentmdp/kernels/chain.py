@@ -44,7 +44,7 @@ class Graph(NamedTuple):
     next: Ints
     node: Ints
     root: Ints
-    default: Ints  # (H + 1, S)
+    default: Ints  # (H, S)
     action: Ints
 
 

@@ -84,8 +84,7 @@ class Patience:
 class Kicks:
     """Random perturbations, from a stream of their own.
 
-    They are drawn a few ahead: most searches need none, and then a single draw costs as much as ten
-    in a row.
+    They are drawn a few ahead: now and then a single one costs as much as several in a row.
     """
 
     AHEAD = 16
