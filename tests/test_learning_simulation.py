@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
 from scipy import stats
 
 import latentmdp as lm
 from latentmdp.learning.counts import Counts
 from latentmdp.learning.simulation import Simulator, simulate_counts, simulate_episodes
+from strategies import random_model, random_policy, seeds
 
 FALSE_ALARM = 1e-4  # of each statistical test
 
@@ -363,3 +365,17 @@ def test_many_first_states_and_large_graphs() -> None:
 def test_unknown_simulator() -> None:
     with pytest.raises(lm.ModelError, match="simulator must be one of counts, episodes"):
         Simulator(tiny_model(), np.random.default_rng(0), "steps")
+
+
+@given(seeds)
+def test_a_simulator_plays_one_policy_after_the_other(seed):
+    """Markov policies share all arrays but their actions, others share none; values are exact."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng).replace(discount=1.0)
+    simulator = Simulator(model, rng)
+    for _ in range(6):
+        table = rng.integers(0, model.A, (model.H, model.S))
+        policy = (
+            random_policy(rng, model) if rng.random() < 0.3 else lm.PolicyGraph.from_table(table)
+        )
+        assert simulator.play(policy) == pytest.approx(lm.evaluate(model, policy).value, abs=1e-12)

@@ -119,16 +119,15 @@ class Simulator:
         if len(skeleton) != len(self._skeleton) or not all(map(is_, skeleton, self._skeleton)):
             from latentmdp.kernels.flat import header_of
 
-            self._skeleton, self._action = skeleton, policy.action.copy()
-            arrays = [*map(np.ascontiguousarray, skeleton), self._action]
-            self._graph = self._chains.Graph(*arrays)
+            arrays = [*map(np.ascontiguousarray, skeleton), policy.action.copy()]
+            self._skeleton, self._graph = skeleton, self._chains.Graph(*arrays)
             self._graph_header = header_of(self._graph)
             self._graph_at = self._graph_header.ctypes.data
             cells = len(policy.step) * self._model.M
             if len(self._cell_of) < cells:
                 self._cell_of = np.full(2 * cells, self._chains.END, dtype=np.int64)
         else:
-            self._action[:] = policy.action
+            self._graph.action[:] = policy.action
         return self._graph_at
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:

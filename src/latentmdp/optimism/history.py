@@ -79,7 +79,7 @@ class HistoryPlanner(Planner):
         for search in self.searches:
             search.table[:] = self.table
         self.pending.update((rows % (self.known.S * self.known.A)).tolist())
-        visits = int(counts.n.sum())
+        visits = self.searches[0].visits
         few = visits < LOOK * self.looked and self.looked > 50 * self.known.H
         if self.growth is not None and few and not self.rule.random:
             return

@@ -159,7 +159,6 @@ class MarkovSearch:
         from latentmdp.kernels.optimistic_refresh import Seen
 
         rewards = np.array(self.known.row_reward)
-        self._n = counts.n
         self._seen = Seen(
             counts.rows, counts.n, counts.N, counts.N_next, self.model.count_slot, rewards
         )
@@ -197,7 +196,7 @@ class MarkovSearch:
         if self.version != counts.version:
             self.lay_out(counts, self.table)
             return
-        if self._n is not counts.n:
+        if self._seen.n is not counts.n:
             self.look_at(counts)
         if self.rule.code > 0:
             self.upper, self.visits = self._refresh(  # the bound too
