@@ -14,7 +14,9 @@ from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.model import Known
-from latentmdp.optimism.pareto import batch_backup, exact_history, exact_markov
+from latentmdp.optimism.memory import Observations
+from latentmdp.optimism.pareto import exact_history, exact_markov
+from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.plan import make_planner, optimistic_plan
 from optimism_twin import chord_bound, random_counts, small_model
 
@@ -61,8 +63,7 @@ def test_slopes_are_below_every_loss(seed, algorithm):
     _, _, _, search = problem(rng, algorithm)
     x, model = search.arena, search.model
     M, S, A, H, slots = x.M, x.S, x.A, x.H, len(search.model.next)
-    tighter(search, 0.0, 1)  # numbers the observations
-    y = make_work(x, slots, int(x.T[x.obs : x.obs + slots].max(initial=0)) + 1, 500)
+    y = make_work(x, slots, Observations.of(model).of_slots(model), 500)
     header = header_of(y)
     tighten(x.here, header.ctypes.data, 500, -1.0)
     U, least = (x.F[at : at + (H + 1) * S * M].reshape(H + 1, S, M) for at in (y.known, y.lowest))
@@ -71,10 +72,10 @@ def test_slopes_are_below_every_loss(seed, algorithm):
     excess = y.W[y.excess : y.excess + H * S * A * M].reshape(H, S, A, M)
     for t, s, a, m in np.argwhere(~np.isnan(excess)):
         row = (m * S + s) * A + a
-        at = slice(model.indptr[row], model.indptr[row + 1])
+        at = model.slots(row)
         far = rng.random((20, S)) ** rng.choice([0.2, 1.0, 5.0]) * rng.integers(0, 2, (20, S))
         loss = far * (U[t + 1, :, m] - least[t + 1, :, m])
-        value = batch_backup(model, m, s, a, U[t + 1, :, m] - loss)
+        value = Reference(model).backup(np.full(20, row), U[t + 1, :, m] - loss)
         claimed = loss[:, model.next[at]] @ slope[t, at] - excess[t, s, a, m]
         assert (slope[t, at] >= 0.0).all()
         assert (Q[t, s, a, m] - value >= np.maximum(claimed, 0.0) - 1e-9).all()

@@ -69,7 +69,7 @@ def by_belief(model, visits, algorithm, setting, search, graph, table):
 
     def seen_next(m, s, a):
         row = (m * model.S + s) * A + a
-        return rows.next[rows.indptr[row] : rows.indptr[row + 1]]
+        return rows.next[rows.slots(row)]
 
     def best(t, s, b):
         if t == model.H:

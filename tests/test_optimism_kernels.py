@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import latentmdp as lm
-from latentmdp.kernels import optimistic_interval
+from latentmdp.kernels import optimistic_bonus, optimistic_interval
+from latentmdp.kernels.optimistic_arena import child_of
 from latentmdp.kernels.optimistic_backup import compiled
 from latentmdp.kernels.optimistic_bonus import bonus_block
 from latentmdp.kernels.optimistic_interval import interval_values
@@ -218,6 +219,8 @@ def test_dropping_the_cap_breaks_at_most_one():
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):
     """Kernels reached by address give what the same functions give uncompiled."""
+    for module in (optimistic_bonus, optimistic_interval):
+        monkeypatch.setattr(module, "child_of", child_of.py_func)
     for name in ("sort_layer", "narrow_values", "wide_rows"):
         plain = getattr(optimistic_interval, name).py_func
         monkeypatch.setattr(optimistic_interval, name, plain)

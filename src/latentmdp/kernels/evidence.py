@@ -4,7 +4,7 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def collect(rows, indptr, count_slot, N, N_next, local, at, n_next, p_hat, n, support):
+def collect(rows, start, stop, count_slot, N, N_next, local, at, n_next, p_hat, n, support):
     """Fill `local, at, n_next, p_hat` per slot and `n, support` per row. `O(slots of the rows)`.
 
     `local` numbers the rows given, `at` is the slot in the model; a slot that the counts do not
@@ -15,7 +15,7 @@ def collect(rows, indptr, count_slot, N, N_next, local, at, n_next, p_hat, n, su
         row = rows[i]
         n[i] = N[row]
         support[i] = 0
-        for k in range(indptr[row], indptr[row + 1]):
+        for k in range(start[row], stop[row]):
             local[j] = i
             at[j] = k
             n_next[j] = N_next[count_slot[k]] if count_slot[k] >= 0 else 0

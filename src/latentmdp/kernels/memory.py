@@ -1,7 +1,7 @@
 """Memory nodes in an arena: which contexts can be there, and a policy's own part of the graph."""
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_arena import arena_at
+from latentmdp.kernels.optimistic_arena import arena_at, child_of
 
 
 @kernel
@@ -22,8 +22,9 @@ def mark_active(here):
             for a in range(A):
                 row = (m * S + G[n]) * A + a
                 first = x.succ + G[x.edge + (n - D) * A + a]
-                for k in range(T[row], T[row + 1]):
-                    I[x.active + G[first + T[x.obs + k]] * M + m] = 1
+                for k in range(T[row], T[x.stop + row]):
+                    child = child_of(x, k, False, first, (G[x.step + n] + 1) * S)
+                    I[x.active + child * M + m] = 1
 
 
 @kernel

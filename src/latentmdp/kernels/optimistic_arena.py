@@ -6,8 +6,11 @@ x.T` are the arrays, every other field is a size or an *offset*, the place where
 An array of shape `(N, M)` at `x.alpha` in `F` is read as `x.F[x.alpha + n*x.M + m]`.
 
     array  holds         at offset            shape
-    T int  rows          0                    (rows+1,)   indptr: slots of row (m*S + s)*A + a
-                         next, obs            (slots,)    next state, number of the observation
+    T int  rows          0                    (rows+1,)   where the room of row (m*S + s)*A + a
+                                                          begins: its slots are T[row]:T[stop+row]
+                         stop                 (rows,)
+                         next, obs            (slots,)    next state; number of the observation, -1
+                                                          for one that the memory does not know
     P flt  coefficients  0                    (slots, 4)  p_hat, reward, lower, upper
                          coef                 (rows, 5)   reward + c3, c1, c2, unseen, budget
                          root                 (M, S)      probability of context and first state
@@ -39,8 +42,8 @@ An array of shape `(N, M)` at `x.alpha` in `F` is read as `x.F[x.alpha + n*x.M +
 Nodes. The first `D = (H+1)*S` nodes are the *default* nodes, number `t*S + s`: the Markov policy,
 and what follows an observation that a policy with memory does not expect. Those of step `H` are
 worth 0. Memory nodes come after them, by step. The child of node `n` under slot `k` and action `a`
-is the default node of `next[k]` at the next step if `n` is a default node, else
-`succ[edge[n - D, a] + obs[k]]`. A context is *active* at a memory node if some path of slots leads
+is the default node of `next[k]` at the next step if `n` is a default node or the memory does not
+know the observation (`obs[k]` is -1), else `succ[edge[n - D, a] + obs[k]]`. A context is *active* at a memory node if some path of slots leads
 it there; values of the other pairs are never used and stay 0.
 
 Python calls kernels with the arena's address alone (`x.here`); `arena_at` makes it `x` again.
@@ -51,6 +54,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels._cache import helper
 from latentmdp.kernels.flat import record_at, write_header
 
 HEADER = 64  # the first integers of `I`, where kernels find all this (`flat.py`)
@@ -69,6 +73,7 @@ class Arena(NamedTuple):
     D: int  # default nodes
     N: int  # all nodes
     # T
+    stop: int
     next: int
     obs: int
     # P
@@ -150,7 +155,7 @@ def make_arena(
     rows, D = M * S * A, (H + 1) * S
     N = D + memory
     layers = 3 * (H + 1) * M if interval else 0
-    T, T_size = _offsets({"indptr": rows + 1, "next": slots, "obs": slots})
+    T, T_size = _offsets({"indptr": rows + 1, "stop": rows, "next": slots, "obs": slots})
     P, P_size = _offsets({"slot": 4 * slots, "coef": 5 * rows, "root": M * S})
     G, G_size = _offsets(
         {"state": N, "step": N, "span": H + 1, "first": S, "edge": memory * A, "succ": edges}
@@ -202,3 +207,14 @@ def make_arena(
 
 
 arena_at = record_at(Arena)
+
+
+@helper
+def child_of(x, k, default, first, later):
+    """The node after slot `k`; `first` is where the successors of a node's action begin.
+
+    `later` is the first default node of the next step.
+    """
+    if default or x.T[x.obs + k] < 0:
+        return later + x.T[x.next + k]
+    return x.G[first + x.T[x.obs + k]]

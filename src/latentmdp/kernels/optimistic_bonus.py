@@ -7,6 +7,7 @@ step. Nothing is allocated; `x` is the arena (`optimistic_arena.py`).
 import math
 
 from latentmdp.kernels._cache import helper
+from latentmdp.kernels.optimistic_arena import child_of
 
 
 @helper
@@ -19,14 +20,15 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """
     cap, M, S, A, D, v = x.cap, x.M, x.S, x.A, x.D, x.v
     T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
-    nxt, obs, coef, values = x.next, x.obs, x.coef, x.alpha + which * x.N * M
+    coef, values = x.coef, x.alpha + which * x.N * M
     for n in range(n0, n1):
         if I[mask + n] == 0:
             continue
         s = G[n]
         a = I[policy + n] if action < 0 else action
         default = n < D
-        child0 = (G[x.step + n] + 1) * S if default else x.succ + G[x.edge + (n - D) * A + a]
+        later = (G[x.step + n] + 1) * S
+        first = 0 if default else x.succ + G[x.edge + (n - D) * A + a]
         for m in range(m0, m1):
             row = (m * S + s) * A + a
             base, c2 = P[coef + 5 * row], P[coef + 5 * row + 2]
@@ -38,11 +40,11 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
                 F[at] = cap
                 continue
             lo = T[row]
-            b = T[row + 1] - lo
+            b = T[x.stop + row] - lo
             mean = 0.0
             for i in range(b):
                 k = lo + i
-                child = child0 + T[nxt + k] if default else G[child0 + T[obs + k]]
+                child = child_of(x, k, default, first, later)
                 value = F[values + child * M + m]
                 r = P[4 * k + 1]
                 if r > 0.0:
@@ -69,12 +71,13 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
     """
     cap, M, S, A, D, v = x.cap, x.M, x.S, x.A, x.D, x.v
     T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
-    nxt, obs, coef, values, g = x.next, x.obs, x.coef, x.alpha + which * x.N * M, x.g
+    coef, values, g = x.coef, x.alpha + which * x.N * M, x.g
     for n in range(n0, n1):
         s = G[n]
         a = I[policy + n]
         default = n < D
-        child0 = (G[x.step + n] + 1) * S if default else x.succ + G[x.edge + (n - D) * A + a]
+        later = (G[x.step + n] + 1) * S
+        first = 0 if default else x.succ + G[x.edge + (n - D) * A + a]
         for m in range(M):
             weight = F[g + n * M + m]
             if weight <= 0.0:
@@ -84,11 +87,11 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
             if base + c2 >= cap and through_cap == 0.0:
                 continue
             lo = T[row]
-            b = T[row + 1] - lo
+            b = T[x.stop + row] - lo
             mean = 0.0
             for i in range(b):
                 k = lo + i
-                child = child0 + T[nxt + k] if default else G[child0 + T[obs + k]]
+                child = child_of(x, k, default, first, later)
                 value = F[values + child * M + m]
                 if P[4 * k + 1] > 0.0:
                     value = min(P[4 * k + 1] + value, cap)
@@ -111,6 +114,6 @@ def bonus_push(x, n0, n1, policy, which, through_cap):
             for i in range(b):
                 k = lo + i
                 if P[4 * k + 1] == 0.0 or F[v + i] < cap:
-                    child = child0 + T[nxt + k] if default else G[child0 + T[obs + k]]
+                    child = child_of(x, k, default, first, later)
                     tilt = max(1.0 + slope * (F[v + i] - mean), 0.0)
                     F[g + child * M + m] += weight * P[4 * k] * tilt

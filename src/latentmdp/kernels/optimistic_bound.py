@@ -73,7 +73,7 @@ def fan_out(y, n, a, g, theta):
     slope = y.slope + (n // S) * y.slots
     for m in range(M):
         row = (m * S + n % S) * y.A + a
-        for k in range(T[row], T[row + 1]):
+        for k in range(T[row], T[y.stop + row]):
             o = T[y.obs + k]
             while seen <= o:
                 for i in range(M):
@@ -110,7 +110,7 @@ def lose(y, n, a):
     for m in range(M):
         row, after = (m * S + n % S) * y.A + a, 0.0
         if n // S + 1 < y.H:
-            for k in range(T[row], T[row + 1]):
+            for k in range(T[row], T[y.stop + row]):
                 which = y.Z[y.vector + T[y.obs + k]]
                 at = ((n // S + 1) * S + T[y.next + k]) * M + m
                 if which >= 0:

@@ -6,6 +6,7 @@ is allocated; `x` is the arena (`optimistic_arena.py`).
 """
 
 from latentmdp.kernels._cache import helper
+from latentmdp.kernels.optimistic_arena import child_of
 from latentmdp.kernels.optimistic_narrow import narrow_push, narrow_values
 
 
@@ -73,7 +74,7 @@ def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_c
     """
     cap, M, S, A, D, g = x.cap, x.M, x.S, x.A, x.D, x.g
     T, P, G, F, I = x.T, x.P, x.G, x.F, x.I  # noqa: E741
-    nxt, obs, coef, values = x.next, x.obs, x.coef, x.alpha + which * x.N * M
+    nxt, coef, values = x.next, x.coef, x.alpha + which * x.N * M
     v, q, share, diff = x.v, x.weight, x.share, x.diff
     pos, skip, sort, ranges = x.pos, x.skip, x.sort, x.ranges
     t1 = G[x.step + n0] + 1
@@ -95,10 +96,10 @@ def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_c
         weight = F[g + n * M + m] if pushing else 0.0
         if pushing and weight <= 0.0:
             continue
-        child0 = t1 * S if default else x.succ + G[x.edge + (n - D) * A + a]
+        first = 0 if default else x.succ + G[x.edge + (n - D) * A + a]
         base, unseen, left = P[c], P[c + 3], P[c + 4]
         lo = T[row]
-        b = T[row + 1] - lo
+        b = T[x.stop + row] - lo
         # next values, places in the default order, and slots by descending value
         plain = default
         for i in range(b):
@@ -116,7 +117,7 @@ def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_c
             for i in range(b):
                 k = lo + i
                 normal = t1 * S + T[nxt + k]
-                child = normal if default else G[child0 + T[obs + k]]
+                child = child_of(x, k, default, first, t1 * S)
                 value, r = F[values + child * M + m], I[pos + i]
                 if P[4 * k + 1] > 0.0:
                     value = min(P[4 * k + 1] + value, cap)
@@ -200,7 +201,7 @@ def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_c
         for i in range(b):
             k = lo + i
             if P[4 * k + 1] == 0.0 or F[v + i] < cap:
-                child = child0 + T[nxt + k] if default else G[child0 + T[obs + k]]
+                child = child_of(x, k, default, first, t1 * S)
                 F[g + child * M + m] += weight * F[q + i]
 
 

@@ -16,7 +16,7 @@ def prepare_row(x, row):
     narrow. With a single slot it fills up `full` states, in the place of `c1`; `spare` is the rest.
     """
     T, P = x.T, x.P
-    c, lo, b = x.coef + 5 * row, T[row], T[row + 1] - T[row]
+    c, lo, b = x.coef + 5 * row, T[row], T[x.stop + row] - T[row]
     narrow, had, spare = b == 1 or b == 2, 0.0, 0.0
     for k in range(lo, lo + b):
         had += P[4 * k]
@@ -59,7 +59,7 @@ def narrow_values(x, n0, n1, mask, policy, action, m, which, out):
             F[out + n * M + m] = min(P[c], cap)
             continue
         place = I[rank + T[nxt + lo]]
-        if T[row + 1] == lo + 1:
+        if T[x.stop + row] == lo + 1:
             # `full` states above it get all they may have, one more the rest
             full = int(P[c + 1])
             end = min(place, full)
@@ -121,7 +121,7 @@ def narrow_push(x, n0, n1, policy, m, which, through_cap):
             if weight == 0.0:
                 continue
         place = I[rank + T[nxt + lo]]
-        if T[row + 1] == lo + 1:
+        if T[x.stop + row] == lo + 1:
             full = int(P[c + 1])
             end = min(place, full)
             part = spare if full < place else 0.0

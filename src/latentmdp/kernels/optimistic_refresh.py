@@ -40,7 +40,7 @@ def refresh_row(x, row, code, seen, iota, scale):
     c = x.coef + 5 * row
     P[c] = seen.row_reward[row]
     unseen = 1.0 if n == 0 else min(scale * 5.0 * unit, 1.0)
-    for k in range(T[row], T[row + 1]):
+    for k in range(T[row], T[x.stop + row]):
         visits = N_next[count_slot[k]] if count_slot[k] >= 0 else 0
         p = visits / max(n, 1)
         P[4 * k] = p

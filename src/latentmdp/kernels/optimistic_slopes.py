@@ -32,6 +32,7 @@ class Work(NamedTuple):
     A: int
     H: int
     slots: int
+    stop: int
     next: int
     obs: int
     coef: int
@@ -61,8 +62,11 @@ class Work(NamedTuple):
     node: int  # (H,) steps and states along a trial
 
 
-def make_work(x: Arena, slots: int, K: int, budget: int) -> Work:
-    """Room for `budget` backups in an arena's model."""
+def make_work(x: Arena, slots: int, observation: Ints, budget: int) -> Work:
+    """Room for `budget` backups in an arena's model, with these observations `(slots,)`."""
+    K = int(observation.max(initial=0)) + 1
+    T = x.T.copy()
+    T[x.obs : x.obs + slots] = observation
     M, S, A, H = x.M, x.S, x.A, x.H
     real = (budget * (2 * M + 1), H * slots, H * S * A * M, K * M, M, M, M, M, H * M)
     whole = (1, H * S, budget, K, K, H * S, H)
@@ -70,8 +74,8 @@ def make_work(x: Arena, slots: int, K: int, budget: int) -> Work:
     at, Z_at = np.cumsum(real).tolist(), np.cumsum(whole).tolist()
     W[at[1] : at[2]], Z[0], Z[Z_at[4] : Z_at[5]] = np.nan, 0, 0
     return Work(
-        M, S, A, H, slots, x.next, x.obs, x.coef, x.alpha + 2 * x.N * M, x.alpha + x.N * M,
-        x.known_q, x.T, x.P, x.F, W, Z, *at[:-1], *Z_at[:-1],
+        M, S, A, H, slots, x.stop, x.next, x.obs, x.coef, x.alpha + 2 * x.N * M,
+        x.alpha + x.N * M, x.known_q, T, x.P, x.F, W, Z, *at[:-1], *Z_at[:-1],
     )  # fmt: skip
 
 
@@ -104,18 +108,18 @@ def bonus_slopes(y, cap, n, a, m):
     c1, c2 = P[y.coef + 5 * row + 1], P[y.coef + 5 * row + 2]
     least, known = y.lowest + m, y.known + m
     mean, square, top, bottom = 0.0, 0.0, 0.0, cap
-    for k in range(T[row], T[row + 1]):
+    for k in range(T[row], T[y.stop + row]):
         child = (later + T[y.next + k]) * M
         high = min(P[4 * k + 1] + F[known + child], cap)
         mean += P[4 * k] * high
         top, bottom = max(top, high), min(bottom, P[4 * k + 1] + F[least + child])
-    for k in range(T[row], T[row + 1]):
+    for k in range(T[row], T[y.stop + row]):
         off = min(P[4 * k + 1] + F[known + (later + T[y.next + k]) * M], cap) - mean
         square += P[4 * k] * off * off
     over, most = 0.0, 0.0
     if F[y.known_q + (n * A + a) * M + m] >= cap:
         over = P[y.coef + 5 * row] + mean + max(c1 * math.sqrt(square), c2) - cap
-    for k in range(T[row], T[row + 1]):
+    for k in range(T[row], T[y.stop + row]):
         child = (later + T[y.next + k]) * M
         p, r, s = P[4 * k], P[4 * k + 1], 0.0
         high, low = r + F[known + child], r + F[least + child]
@@ -132,7 +136,7 @@ def bonus_slopes(y, cap, n, a, m):
     W[y.excess + (n * A + a) * M + m] = max(over, 0.0)
     if over >= most:  # the cap swallows whatever is lost
         W[y.excess + (n * A + a) * M + m] = 0.0
-        for k in range(T[row], T[row + 1]):
+        for k in range(T[row], T[y.stop + row]):
             W[slope + k] = 0.0
 
 
@@ -152,7 +156,7 @@ def interval_slopes(x, y, n, a):
         found = False
         for m in range(M):
             row = (m * S + n % S) * A + a
-            for k in range(T[row], T[row + 1]):
+            for k in range(T[row], T[x.stop + row]):
                 found = found or T[x.next + k] == nxt
         if not found:
             continue
@@ -164,7 +168,7 @@ def interval_slopes(x, y, n, a):
             F[known + child + m] = F[x.top + m]
             fall = F[x.top + m] - F[least + child + m]
             row = (m * S + n % S) * A + a
-            for k in range(T[row], T[row + 1]):
+            for k in range(T[row], T[x.stop + row]):
                 if T[x.next + k] == nxt:
                     r, s = P[4 * k + 1], 0.0
                     if fall > 1e-9 and F[value + m] < x.cap and r + F[x.top + m] <= x.cap:

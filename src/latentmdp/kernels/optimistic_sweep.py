@@ -7,7 +7,7 @@ it may, so whatever a sweep proposes is kept only if exact evaluation agrees
 """
 
 from latentmdp.kernels._cache import helper, kernel
-from latentmdp.kernels.optimistic_arena import arena_at
+from latentmdp.kernels.optimistic_arena import arena_at, child_of
 from latentmdp.kernels.optimistic_backup import backup, push
 from latentmdp.kernels.optimistic_interval import copy_order
 from latentmdp.kernels.optimistic_values import (
@@ -47,12 +47,10 @@ def mark_live(x, policy):
                     c = x.coef + 5 * row
                     if not x.interval and P[c] + P[c + 2] >= x.cap:
                         continue
-                    for k in range(T[row], T[row + 1]):
+                    for k in range(T[row], T[x.stop + row]):
                         if P[4 * k] > 0.0 or x.interval:
-                            child = (t + 1) * S + T[x.next + k]
-                            if part == 1:
-                                child = G[x.succ + G[x.edge + (n - x.D) * A + a] + T[x.obs + k]]
-                            I[x.live + child] = 1
+                            first = 0 if part == 0 else x.succ + G[x.edge + (n - x.D) * A + a]
+                            I[x.live + child_of(x, k, part == 0, first, (t + 1) * S)] = 1
 
 
 @helper

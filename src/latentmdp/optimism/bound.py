@@ -28,10 +28,8 @@ def tighter(search: Any, value: float, budget: int = BUDGET) -> float:
     from latentmdp.kernels.optimistic_slopes import make_work
 
     x, slots = search.arena, len(search.model.next)
-    seen = x.T[x.obs : x.obs + slots]
-    if x.N == x.D and not seen.any():  # arenas without memory have no use for observations
-        seen[:] = Observations.of(search.model).of_slots(search.model)
-    work = make_work(x, slots, int(seen.max(initial=0)) + 1, budget)
+    seen = Observations.of(search.model).of_slots(search.model)
+    work = make_work(x, slots, seen, budget)
     header = header_of(work)
     bound = tighten(x.here, header.ctypes.data, budget, value)
     return float(max(min(bound, search.upper), value))

@@ -83,6 +83,10 @@ class Growth:
         """Number of nodes so far."""
         return int(self.used[0])
 
+    def serves(self, seen: Observations, kind: Kind) -> bool:
+        """Whether a graph of this kind, for these observations, may be begun here."""
+        return self.kind == kind and np.array_equal(self.seen.codes, seen.codes)
+
     def start(self, likelihood: Floats) -> None:
         """An empty graph for these likelihoods `(observations, M)`: the first states alone."""
         self.likelihood = likelihood
@@ -112,9 +116,10 @@ class Growth:
 
         known, seen, y = self.known, self.seen, search.arena
         H, S, A, M, side = known.H, known.S, known.A, known.M, self.kind.side
-        if model not in self.arenas:
+        if model not in self.arenas or len(self.arenas[model].T) != len(y.T):
             self.arenas[model] = self._arena(search)
         x = self.arenas[model]
+        x.T[: x.obs], x.T[x.obs :] = y.T[: y.obs], seen.of_slots(search.model)
         x.P[:] = y.P
         size = H * S * A * M
         x.F[x.known_q : x.known_q + size] = y.F[y.known_q : y.known_q + size]
@@ -134,13 +139,10 @@ class Growth:
 
         known, model = self.known, search.model
         sizes = (known.M, known.S, known.A, known.H)
-        x = make_arena(
+        return make_arena(
             model.kind == "interval", model.cap, sizes, len(model.next), self.room,
             self.edges, self.G,
         )  # fmt: skip
-        x.T[:] = search.arena.T
-        x.T[x.obs :] = self.seen.of_slots(model)
-        return x
 
     def reach(self, action: Ints, within: np.ndarray) -> Floats:
         """Probability of getting to each node `(nodes,)` under a policy, by nodes `within` alone.
@@ -184,6 +186,7 @@ class Growth:
         n, e, _ = self.used
         node, small = slice(self.D, self.D + n), np.int32
         return {
+            "observations": self.seen.codes,
             "likelihood": self.likelihood,
             "belief": self.belief[:n],
             "state": self.state[node].astype(small),

@@ -69,13 +69,7 @@ class HistoryPlanner(Planner):
 
     def _update(self, counts: "Counts", rows: Ints) -> None:
         """Models up to date, and the memory if it must be."""
-        if self.searches and self.searches[0].version != counts.version:
-            for search in self.searches:
-                search.lay_out(counts, self.table)
-            self.late = [[] for _ in self.searches]
-            self.growth, self.kind = None, 0
-        else:
-            super()._update(counts, rows)
+        super()._update(counts, rows)
         for search in self.searches:
             search.table[:] = self.table
         self.pending.update((rows % (self.known.S * self.known.A)).tolist())
@@ -98,10 +92,12 @@ class HistoryPlanner(Planner):
     # ---------------------------------------------------------------- memory
 
     def _outdated(self, counts: "Counts") -> bool:
-        """Whether likelihood ratios have drifted since the graph was begun."""
+        """Whether there are new observations, or likelihood ratios have drifted."""
         assert self.growth is not None
         pairs = np.array(sorted(self.pending), dtype=np.int64)
         seen, old = self.growth.seen, self.growth.likelihood
+        if not np.array_equal(Observations.of(self.searches[0].model).codes, seen.codes):
+            return True
         at = np.isin(seen.row, pairs)
         return drifted(likelihoods(self.known, counts, seen, pairs)[at], old[at])
 
@@ -112,7 +108,7 @@ class HistoryPlanner(Planner):
         likelihood = likelihoods(self.known, counts, seen, every)
         self.memory = None
         while self.memory is None:
-            if self.growth is None or self.growth.kind != KINDS[self.kind]:
+            if self.growth is None or not self.growth.serves(seen, KINDS[self.kind]):
                 self.growth = Growth(self.known, seen, KINDS[self.kind])
             self.growth.start(likelihood)
             if not self._solve(self.growth):
@@ -133,7 +129,8 @@ class HistoryPlanner(Planner):
                 return False
         keep = self._needed(growth, found)
         old = self.memory
-        if old is None or len(old.order) != keep.sum() or not keep[old.order].all():
+        same = old is not None and len(old.succ) == growth.used[1]  # nothing was expanded
+        if old is None or not same or len(old.order) != keep.sum() or not keep[old.order].all():
             self._remember(growth.memory(keep))
         for search, solved in zip(self.searches, found, strict=False):
             search.consider(solved)
@@ -199,7 +196,6 @@ class HistoryPlanner(Planner):
         state["kind"], state["answered"] = self.kind, self.result is not None
         if self.growth is not None and self.memory is not None:
             state |= {"graph": self.growth.saved(), "nodes": self.memory.order}
-            state["slots"] = len(self.searches[0].model.next)
         return state
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
@@ -216,11 +212,7 @@ class HistoryPlanner(Planner):
             self.result = HistoryResult(graph, -1.0, -1.0, True, self.memory.N)
 
     def _restore_models(self, state: dict[str, Any]) -> None:
-        if len(self.searches[0].model.next) != int(state["slots"]):
-            for search in self.searches:  # the layout has grown: the next plan starts afresh
-                search.version = -1
-            return
-        seen = Observations.of(self.searches[0].model)
+        seen = Observations.of_codes(self.known, np.array(state["graph"]["observations"]))
         self.growth = Growth(self.known, seen, KINDS[self.kind])
         self.growth.restore(state["graph"])
         keep = np.zeros(self.growth.nodes, dtype=bool)

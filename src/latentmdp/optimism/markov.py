@@ -160,7 +160,7 @@ class MarkovSearch:
 
         rewards = np.array(self.known.row_reward)
         self._seen = Seen(
-            counts.rows, counts.n, counts.N, counts.N_next, self.model.count_slot, rewards
+            counts.rows, counts.n, counts.N, counts.N_next, self.model.listed.count_slot, rewards
         )
         self._seen_header = header_of(self._seen)
         self._seen_at = self._seen_header.ctypes.data
@@ -170,18 +170,22 @@ class MarkovSearch:
         from latentmdp.kernels.optimistic_arena import make_arena
         from latentmdp.kernels.optimistic_refresh import refresh_rows
         from latentmdp.kernels.optimistic_sweep import improve
+        from latentmdp.kernels.outcomes import Listed
 
         known = self.known
         sizes = (known.M, known.S, known.A, known.H)
         interval, slots, rows = model.kind == "interval", len(model.next), len(model.coef)
         x = make_arena(interval, model.cap, sizes, slots, nodes, edges)
-        x.T[: rows + 1] = model.indptr
-        x.T[x.next : x.next + slots] = model.next
+        x.T[: rows + 1] = model.candidates.start
         self._root = known.root
         x.P[x.root : x.root + known.M * known.S] = self._root.ravel()
         x.I[x.used : x.used + known.S] = self._root.any(axis=0)
         # the model's arrays become views into the arena, so that refreshing it is enough
-        self.model = model.moved_to(x.P[: 4 * slots], x.P[x.coef : x.coef + 5 * rows])
+        listed = Listed(
+            x.T[x.stop : x.stop + rows], x.T[x.next : x.next + slots], x.T[x.obs : x.obs + slots],
+            model.listed.count_slot, x.P[: 4 * slots].reshape(slots, 4),
+        )  # fmt: skip
+        self.model = model.moved_to(listed, x.P[x.coef : x.coef + 5 * rows].reshape(rows, 5))
         self.arena = x
         self._improve, self._refresh = improve, refresh_rows
         self.policy = x.I[x.policy : x.policy + x.N]  # of all nodes
@@ -198,6 +202,7 @@ class MarkovSearch:
             return
         if self._seen.n is not counts.n:
             self.look_at(counts)
+        changed = self.list_outcomes(counts, changed)
         if self.rule.code > 0:
             self.upper, self.visits = self._refresh(  # the bound too
                 self.arena.here, changed, self.rule.code, self._seen_at, *self._width
@@ -207,6 +212,10 @@ class MarkovSearch:
             changed = np.arange(counts.rows)
         self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
         self.bound(set((changed // (self.known.S * self.known.A)).tolist()))
+
+    def list_outcomes(self, counts: "Counts", changed: Ints) -> Ints:
+        """Rows list what they have shown by now; returns the rows to refresh."""
+        return self.model.list_outcomes(counts, changed)[0]
 
     def bound(self, contexts: "range | set[int]") -> float:
         """Certified bound on the class's optimum; only these contexts are recomputed."""

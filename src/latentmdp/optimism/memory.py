@@ -30,17 +30,35 @@ class Observations:
 
     @classmethod
     def of(cls, model: OptimisticModel) -> "Observations":
-        """The observations that some context has a slot for. `O(slots log slots)`."""
-        known = model.known
-        codes = np.unique(_codes(model))
+        """The observations that some context lists. `O(slots log slots)`."""
+        known, (row, slot) = model.known, model.listing()
+        return cls.of_codes(known, np.unique(_codes(known, row, model.next[slot])))
+
+    @classmethod
+    def of_codes(cls, known: Known, codes: Ints) -> "Observations":
+        """From ascending `codes`."""
         start = np.searchsorted(codes, np.arange(known.S * known.A + 1) * known.M * known.S)
         return cls(start, codes // known.S % known.M, codes % known.S, codes)
 
     def of_slots(self, model: OptimisticModel) -> Ints:
-        """Number of each slot's observation inside its row `(slots,)`."""
-        code = _codes(model)
-        pair = code // (model.known.M * model.known.S)
-        return np.searchsorted(self.codes, code) - self.start[pair]
+        """Number `(slots,)` of what each slot shows among those after its `(s, a)`, or -1."""
+        row, slot = model.listing()
+        number = np.full(len(model.next), -1)
+        number[slot] = self._numbers(model.known, row, model.next[slot])
+        return number
+
+    def of_candidates(self, model: OptimisticModel) -> Ints:
+        """The same for everything that a row may list."""
+        start, nxt = model.candidates.start, model.candidates.next
+        return self._numbers(model.known, np.repeat(np.arange(len(start) - 1), np.diff(start)), nxt)
+
+    def _numbers(self, known: Known, row: Ints, next: Ints) -> Ints:
+        code = _codes(known, row, next)
+        place = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
+        if not len(self.codes):
+            return np.full(len(code), -1)
+        number = place - self.start[row % (known.S * known.A)]
+        return np.where(self.codes[place] == code, number, -1)
 
     @property
     def row(self) -> Ints:
@@ -48,11 +66,9 @@ class Observations:
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
-def _codes(model: OptimisticModel) -> Ints:
-    """Every slot's `(s*A + a, symbol, next)` as one number; there are at most `M` symbols."""
-    known = model.known
-    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    return ((row % (known.S * known.A)) * known.M + model.symbol) * known.S + model.next
+def _codes(known: Known, row: Ints, next: Ints) -> Ints:
+    """`(s*A + a, symbol, next)` of outcomes as one number; there are at most `M` symbols."""
+    return ((row % (known.S * known.A)) * known.M + known.symbols(row, next)) * known.S + next
 
 
 def pools(known: Known, counts: "Counts", pairs: Ints, limit: float = 8.0) -> Floats:

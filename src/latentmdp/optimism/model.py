@@ -16,6 +16,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
 
 if TYPE_CHECKING:
+    from latentmdp.kernels.outcomes import Candidates, Listed
     from latentmdp.learning.counts import Counts
 
 
@@ -86,27 +87,46 @@ def check_learnable(model: LatentMDP) -> None:
 
 @dataclass(frozen=True)
 class OptimisticModel:
-    """Fixed in shape, refreshed in place: CSR rows with coefficients for one of the two kernels.
+    """Fixed in shape, refreshed in place: rows with coefficients for one of the two kernels.
 
-    `kind` is `"bonus"` or `"interval"`. Slots of a row are its observed outcomes (`p_hat > 0`),
-    possibly with never-seen ones (`p_hat = 0`, the same as having no slot), in the counts' order;
-    for intervals with rewards on transitions also every never-seen outcome whose reward is not 0.
+    `kind` is `"bonus"` or `"interval"`. A row lists the outcomes that its visits have shown, by
+    next state; never-seen ones only where a kernel needs them (`_layout`). What is listed depends
+    on visits alone, not on where the counts have room (`kernels/outcomes.py`).
     """
 
     kind: str
     cap: float
     known: Known
-    indptr: Ints  # (rows + 1,)
-    next: Ints  # (slots,)
-    symbol: Ints  # (slots,)
-    count_slot: Ints  # (slots,) slot of the counts, -1 for an outcome they have no slot for
-    slot: Floats  # (slots, 4) p_hat, reward on transitions (else 0), lower, upper
+    candidates: "Candidates"
+    listed: "Listed"
     coef: Floats  # (rows, 5) reward + c3, c1, c2, unseen, budget
+    shared: bool  # contexts list what any of them has shown with the same reward
+
+    @property
+    def slot(self) -> Floats:
+        """`(slots, 4)` p_hat, reward on transitions (else 0), lower, upper."""
+        return self.listed.slot
 
     @property
     def p_hat(self) -> Floats:
-        """Estimated probability of each slot."""
-        return self.slot[:, 0]
+        """Estimated probability of everything that is listed, in order."""
+        return self.slot[self.listing()[1], 0]
+
+    @property
+    def next(self) -> Ints:
+        """`(slots,)` next states."""
+        return self.listed.next
+
+    def slots(self, row: int) -> slice:
+        """The slots of a row."""
+        return slice(int(self.candidates.start[row]), int(self.listed.stop[row]))
+
+    def listing(self) -> tuple[Ints, Ints]:
+        """Row and slot of everything that is listed, in order."""
+        start, stop = self.candidates.start[:-1], self.listed.stop
+        row = np.repeat(np.arange(len(start)), stop - start)
+        before = np.cumsum(stop - start) - (stop - start)
+        return row, np.arange(len(row)) + (start - before)[row]
 
     @classmethod
     def of(
@@ -117,22 +137,55 @@ class OptimisticModel:
         setting: Setting,
         rng: np.random.Generator | None = None,
         every_next: bool = False,
+        shared: bool = False,
     ) -> "OptimisticModel":
-        """Lay out and fill all rows; with `every_next`, a slot for each next state. `O(slots)`."""
-        rows = counts.rows
-        indptr, row, nxt, count_slot = _layout(known, counts, rule, every_next or rule.every_next)
-        slot, coef = np.zeros((len(nxt), 4)), np.zeros((rows, 5))
-        slot[:, 1] = known.rewards(row, nxt)
-        symbol = known.symbols(row, nxt)
-        model = cls(rule.kind, rule.cap, known, indptr, nxt, symbol, count_slot, slot, coef)
-        model.refresh(counts, np.arange(rows), rule, setting, rng)
+        """Lay out and fill all rows. `O(slots)`.
+
+        With `every_next` all next states are listed; with `shared` those that any context has shown
+        with the same reward.
+        """
+        from latentmdp.kernels.outcomes import Listed
+
+        rows = np.arange(counts.rows)
+        candidates = _layout(known, counts, rule, every_next or rule.every_next, shared)
+        size = len(candidates.next)
+        whole, place = np.zeros((3, size), dtype=np.int64), candidates.start[:-1].copy()
+        listed = Listed(place, *whole, np.zeros((size, 4)))
+        model = cls(
+            rule.kind, rule.cap, known, candidates, listed, np.zeros((len(rows), 5)), shared
+        )
+        model.refresh(counts, rows, rule, setting, rng)
         return model
 
-    def moved_to(self, slot: Floats, coef: Floats) -> "OptimisticModel":
-        """The same model with its numbers in other (flat) arrays, which are filled."""
-        slot, coef = slot.reshape(self.slot.shape), coef.reshape(self.coef.shape)
-        slot[:], coef[:] = self.slot, self.coef
-        return replace(self, slot=slot, coef=coef)
+    def list_outcomes(self, counts: "Counts", rows: Ints) -> tuple[Ints, bool]:
+        """List what these rows have shown by now.
+
+        Returns the rows whose coefficients are to change, and whether any lists more than before.
+        The former are the rows given, and with `shared` those of other contexts that list more.
+        """
+        from latentmdp.kernels.outcomes import list_outcomes
+
+        given = rows
+        if self.shared:
+            pairs = self.known.S * self.known.A
+            contexts = np.arange(self.known.M) * pairs
+            rows = (contexts[:, None] + np.unique(rows % pairs)).ravel()
+        longer = np.empty(len(rows), dtype=np.int64)
+        grown = list_outcomes(rows, self.candidates, self.listed, counts.N_next, longer)
+        changed = np.union1d(given, longer[:grown]) if self.shared and grown else given
+        return changed, grown > 0
+
+    def observe(self, counts: "Counts", observation: Ints) -> None:
+        """Number the candidates `(slots,)` as a memory does that tells them apart."""
+        self.candidates.observation[:] = observation
+        self.list_outcomes(counts, np.arange(counts.rows))
+
+    def moved_to(self, listed: "Listed", coef: Floats) -> "OptimisticModel":
+        """The same model with its numbers in other arrays, which are filled."""
+        for new, old in zip(listed, self.listed, strict=True):
+            new[:] = old
+        coef[:] = self.coef
+        return replace(self, listed=listed, coef=coef)
 
     def refresh(
         self,
@@ -148,13 +201,15 @@ class OptimisticModel:
         """
         from latentmdp.kernels.evidence import collect
 
-        length = int((self.indptr[rows + 1] - self.indptr[rows]).sum())
+        rows, _ = self.list_outcomes(counts, rows)
+        start, stop = self.candidates.start, self.listed.stop
+        length = int((stop[rows] - start[rows]).sum())
         local, at, N_next = (np.empty(length, dtype=np.int64) for _ in range(3))
         N, support = (np.empty(len(rows), dtype=np.int64) for _ in range(2))
         p_hat = np.empty(length)
         collect(
-            rows, self.indptr, self.count_slot, counts.N, counts.N_next, local, at, N_next, p_hat,
-            N, support,
+            rows, start, stop, self.listed.count_slot, counts.N, counts.N_next, local, at, N_next,
+            p_hat, N, support,
         )  # fmt: skip
         evidence = Evidence(N, support, local, N_next, p_hat)
         answer = rule.compute(evidence, setting, rng or _FIXED)
@@ -180,21 +235,38 @@ _FIXED = np.random.default_rng(0)  # for rules that draw nothing
 
 
 def _layout(
-    known: Known, counts: "Counts", rule: Rule, every_next: bool
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """`indptr`, and per slot its row, next state and slot in the counts."""
-    row, nxt, source = counts.slot_row, counts.next.copy(), np.arange(len(counts.next))
-    wanted = np.zeros((counts.rows, counts.S), dtype=bool)
+    known: Known, counts: "Counts", rule: Rule, every_next: bool, shared: bool
+) -> "Candidates":
+    """Candidates: what the counts have a slot for, and what is listed before any visit.
+
+    The latter are all next states with `every_next`, and those that pay something by themselves
+    where rewards sit on transitions: `min(r + v, 1)` is out of the order of default nodes.
+    """
+    from latentmdp.kernels.outcomes import Candidates
+
+    rows, S, pairs = counts.rows, counts.S, counts.S * counts.A
+    recorded = counts.slot_row * S + counts.next
+    always = np.zeros(0, dtype=np.int64)
     if every_next:
-        wanted[:] = True
+        always = np.arange(rows * S)
     elif rule.kind == "interval" and known.next_reward is not None:
-        wanted = known.next_reward != 0.0  # min(r + v, 1) is out of the default order
-    else:
-        return counts.indptr.copy(), row, nxt, source
-    wanted[row, nxt] = False
-    more_row, more_next = np.nonzero(wanted)
-    row, nxt = np.concatenate([row, more_row]), np.concatenate([nxt, more_next])
-    source = np.concatenate([source, np.full(len(more_row), -1)])
-    order = np.argsort(row, kind="stable")
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=counts.rows))])
-    return indptr.astype(np.int64), row[order], nxt[order], source[order]
+        always = np.flatnonzero(known.next_reward != 0.0)
+    codes = np.union1d(recorded, always)
+    if shared:
+        contexts = np.arange(known.M) * (pairs * S)
+        codes = (contexts[:, None] + np.unique(codes % (pairs * S))).ravel()
+    row, nxt = codes // S, codes % S
+    order = np.argsort(recorded)
+    place = np.searchsorted(recorded[order], codes)
+    place = order[np.minimum(place, len(order) - 1)] if len(order) else np.full(len(codes), -1)
+    count_slot = np.where(recorded[place] == codes, place, -1) if len(order) else place
+    group = np.arange(len(codes))
+    if shared:
+        seen = ((row % pairs) * known.M + known.symbols(row, nxt)) * S + nxt
+        group = np.unique(seen, return_inverse=True)[1]
+    shown = np.zeros(len(codes), dtype=np.int64)
+    shown[group[np.searchsorted(codes, always)]] = 1
+    start = np.searchsorted(row, np.arange(rows + 1))
+    return Candidates(
+        start, nxt, count_slot, known.rewards(row, nxt), group, shown, np.zeros_like(nxt)
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.reference import Reference
 
 LIMIT = 2_000_000  # value vectors in one product
 
@@ -37,7 +38,7 @@ def exact_history(model: OptimisticModel, limit: int = LIMIT) -> float:
 
 def exact_markov(model: OptimisticModel, limit: int = LIMIT) -> tuple[float, Ints]:
     """Largest optimistic value over all tables `(H, S)`, and a table that has it."""
-    known = model.known
+    known, backup = model.known, Reference(model).backup
     M, S, A, H = known.M, known.S, known.A, known.H
     vectors = np.zeros((1, S * M))
     tables = np.zeros((1, 0, S), dtype=np.int64)
@@ -46,7 +47,8 @@ def exact_markov(model: OptimisticModel, limit: int = LIMIT) -> tuple[float, Int
             raise ModelError(f"the exact solver is for tiny models; {len(vectors)} vectors at once")
         values = np.empty((A, S, len(vectors), M))
         for a, s, m in itertools.product(range(A), range(S), range(M)):
-            values[a, s, :, m] = batch_backup(model, m, s, a, vectors.reshape(-1, S, M)[:, :, m])
+            row = np.full(len(vectors), (m * S + s) * A + a)
+            values[a, s, :, m] = backup(row, vectors.reshape(-1, S, M)[:, :, m])
         actions = np.array(list(itertools.product(range(A), repeat=S)))
         joint = np.stack([values[actions[:, s], s] for s in range(S)], axis=2)
         vectors_new = joint.reshape(-1, S * M)
@@ -68,7 +70,7 @@ def _continuations(
     model: OptimisticModel, s: int, a: int, sets: list[Floats], limit: int
 ) -> Floats:
     """All value vectors of playing `a` in `s` that can matter, one choice per observation."""
-    known = model.known
+    known, backup = model.known, Reference(model).backup
     M, S = known.M, known.S
     rows = (np.arange(M) * S + s) * known.A + a
     states = np.arange(S)
@@ -96,7 +98,7 @@ def _continuations(
             for (y, x), choice, i in zip(observations, choices, index, strict=True):
                 if matters[m, x] and symbols[m, x] == y:
                     v[:, x] = choice[i, m]
-            vectors[:, m] = batch_backup(model, m, s, a, v)
+            vectors[:, m] = backup(np.full(size, rows[m]), v)
         vectors = pareto(vectors)
         if len(result) * len(vectors) > limit:
             raise ModelError("the exact solver is for tiny models; too many value vectors")
@@ -110,7 +112,7 @@ def _possible(model: OptimisticModel, row: int) -> np.ndarray:
     if model.kind == "interval":
         return np.ones(S, dtype=bool)
     possible = np.zeros(S, dtype=bool)
-    at = slice(model.indptr[row], model.indptr[row + 1])
+    at = model.slots(row)
     possible[model.next[at]] = model.slot[at, 0] > 0
     if model.coef[row, 0] + model.coef[row, 2] >= model.cap:
         possible[:] = False  # saturated: worth the cap whatever comes
@@ -126,36 +128,6 @@ def _groups(symbols: Ints, matters: np.ndarray) -> list[list[int]]:
             old, new = label[n], label[m]
             label = [new if x == old else x for x in label]
     return [[m for m in range(M) if label[m] == x] for x in sorted(set(label))]
-
-
-def batch_backup(model: OptimisticModel, m: int, s: int, a: int, v: Floats) -> Floats:
-    """Optimistic values `(K,)` of row `(m, s, a)` for next values `v (K, S)`."""
-    known, cap = model.known, model.cap
-    row = (m * known.S + s) * known.A + a
-    base, c1, c2, unseen, budget = model.coef[row]
-    at = slice(model.indptr[row], model.indptr[row + 1])
-    nxt, (p_hat, reward, low, high) = model.next[at], model.slot[at].T
-    if reward.any():
-        v = v.copy()
-        v[:, nxt] = np.minimum(v[:, nxt] + reward, cap)
-    if model.kind == "bonus":
-        if base + c2 >= cap:
-            return np.full(len(v), cap)
-        mean = v[:, nxt] @ p_hat
-        variance = ((v[:, nxt] - mean[:, None]) ** 2) @ p_hat
-        return np.minimum(base + mean + np.maximum(c1 * np.sqrt(variance), c2), cap)
-    p, lower, upper = np.zeros(known.S), np.zeros(known.S), np.full(known.S, unseen)
-    p[nxt], lower[nxt], upper[nxt] = p_hat, low, high
-    order = np.argsort(-v, axis=1, kind="stable")
-    p, lower, upper = p[order], lower[order], upper[order]
-    free = p - lower
-    below = np.cumsum(free[:, ::-1], axis=1)[:, ::-1] - free  # what lower values can give
-    take = np.clip(budget - below, 0.0, free)
-    mass = take.sum(axis=1) + (0.0 if p_hat.any() else 1.0)
-    room = upper - (p - take)
-    above = np.cumsum(room, axis=1) - room
-    q = p - take + np.clip(mass[:, None] - above, 0.0, room)
-    return np.minimum(base + (q * np.take_along_axis(v, order, axis=1)).sum(axis=1), cap)
 
 
 def pareto(vectors: Floats) -> Floats:

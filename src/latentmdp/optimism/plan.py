@@ -13,6 +13,7 @@ from latentmdp.optimism.confidence import Rule, Setting, rule_named
 from latentmdp.optimism.history import HistoryPlanner
 from latentmdp.optimism.markov import EQUAL
 from latentmdp.optimism.model import Known
+from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
@@ -96,8 +97,10 @@ def optimistic_plan(
     more = MORE if planner.effort.every and not planner.rule.random else 0  # a sample would change
     while upper > found.value + EQUAL and more > 0:
         found, more = planner.replan(counts, np.zeros(0, dtype=np.int64)), more - 1
+    lower = Reference(planner.searches[0].model).value(found.policy)  # not by the search's word
+    assert abs(lower - found.value) < EQUAL, f"search says {found.value}, the policy has {lower}"
     return OptimisticPlan(
-        found.policy, float(found.value), upper, algorithm, policy_class, float(bonus_scale),
+        found.policy, lower, max(upper, lower), algorithm, policy_class, float(bonus_scale),
         time.perf_counter() - began, planner,
     )  # fmt: skip
 

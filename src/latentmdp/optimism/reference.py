@@ -1,0 +1,103 @@
+"""Optimistic values by the definitions, Eqs. (2) to (5), dense and slow: what the kernels must equal.
+
+The value of a policy that `optimistic_plan` hands out is computed here, from the finished graph. No
+code is shared with the search that found it; in particular a successor is looked up by what an
+agent sees, `(symbol, next)`, and so cannot depend on the hidden context.
+"""
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.policy import PolicyGraph
+
+CHUNK = 2**21  # numbers (node, context, next state) at once
+
+
+class Reference:
+    """An optimistic model, evaluated one step at a time with a column per next state."""
+
+    def __init__(self, model: OptimisticModel) -> None:
+        self.model, self.known, self.cap = model, model.known, model.cap
+
+    def backup(self, row: Ints, after: Floats) -> Floats:
+        """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
+        slots, (base, c1, c2, unseen, budget) = self._dense(row), self.model.coef[row].T
+        p, reward, low, high = slots
+        v = np.minimum(reward + after, self.cap)
+        if self.model.kind == "bonus":
+            best = _bonus(p, v, c1, c2)
+        else:
+            never = p == 0.0
+            high = np.where(never, unseen[:, None], high)
+            best = _interval(p, v, np.where(never, 0.0, low), high, budget)
+        return np.minimum(base + best, self.cap)
+
+    def _dense(self, row: Ints) -> Floats:
+        """`(4, rows, S)`: p_hat, reward on transitions, lower and upper of all next states."""
+        start, stop = self.model.candidates.start[row], self.model.listed.stop[row]
+        local = np.repeat(np.arange(len(row)), stop - start)
+        before = np.cumsum(stop - start) - (stop - start)
+        slot = np.arange(len(local)) + (start - before)[local]
+        dense = np.zeros((4, len(row), self.known.S))
+        dense[:, local, self.model.next[slot]] = self.model.slot[slot].T
+        return dense
+
+    def alpha(self, policy: PolicyGraph) -> Floats:
+        """`(N, M)`: the optimistic value of every node of a policy in every context."""
+        known = self.known
+        M, S, A, H = known.M, known.S, known.A, known.H
+        alpha = np.zeros((policy.N, M))
+        for t in range(H - 1, -1, -1):
+            later = alpha[policy.default[t + 1]].T if t + 1 < H else np.zeros((M, S))
+            at_step = np.flatnonzero(policy.step == t)
+            for begin in range(0, len(at_step), max(CHUNK // (M * S), 1)):
+                nodes = at_step[begin : begin + max(CHUNK // (M * S), 1)]
+                row = (np.arange(M) * S + policy.state[nodes][:, None]) * A
+                row += policy.action[nodes][:, None]
+                after = np.repeat(later[None], len(nodes), axis=0)  # (nodes, M, S)
+                if t + 1 < H:
+                    self._follow_edges(policy, alpha, nodes, row, after)
+                values = self.backup(row.ravel(), after.reshape(-1, S))
+                alpha[nodes] = values.reshape(len(nodes), M)
+        return alpha
+
+    def _follow_edges(
+        self, policy: PolicyGraph, alpha: Floats, nodes: Ints, row: Ints, after: Floats
+    ) -> None:
+        """Where a node has a successor for what a context shows, take the value there."""
+        width = policy.indptr[nodes + 1] - policy.indptr[nodes]
+        owner = np.repeat(np.arange(len(nodes)), width)
+        before = np.cumsum(width) - width
+        edge = np.arange(len(owner)) + (policy.indptr[nodes] - before)[owner]
+        symbol, nxt, child = policy.symbol[edge], policy.next[edge], policy.node[edge]
+        for m in range(self.known.M):
+            shown = self.known.symbols(row[owner, m], nxt) == symbol
+            after[owner[shown], m, nxt[shown]] = alpha[child[shown], m]
+
+    def value(self, policy: PolicyGraph) -> float:
+        """Eq. (5): the mixture over contexts and first states."""
+        return float((self.known.root.T * self.alpha(policy)[policy.root]).sum())
+
+
+def _bonus(p: Floats, v: Floats, c1: Floats, c2: Floats) -> Floats:
+    """Eqs. (3), (4): `p.v + max(c1 sqrt(Var(p, v)), c2)`; `c3` is part of the row's reward."""
+    mean = (p * v).sum(axis=1)
+    variance = (p * (v - mean[:, None]) ** 2).sum(axis=1)
+    return mean + np.maximum(c1 * np.sqrt(variance), c2)
+
+
+def _interval(p: Floats, v: Floats, low: Floats, high: Floats, budget: Floats) -> Floats:
+    """Eq. (2): the best distribution in a box around `p`, with at most `budget` of mass moved."""
+    order = np.argsort(-v, axis=1, kind="stable")
+    v, p, low, high = (np.take_along_axis(x, order, axis=1) for x in (v, p, low, high))
+    missing = np.where(p.any(axis=1), 0.0, 1.0)  # without visits: all mass is free
+    taken = _fill((p - low)[:, ::-1], budget)[:, ::-1]  # from the lowest values
+    given = _fill(high - (p - taken), taken.sum(axis=1) + missing)  # to the highest
+    return ((p - taken + given) * v).sum(axis=1)
+
+
+def _fill(room: Floats, amount: Floats) -> Floats:
+    """Pour `amount` into the columns from left to right, each up to its room."""
+    before = np.cumsum(room, axis=1) - room
+    return np.clip(amount[:, None] - before, 0.0, np.maximum(room, 0.0))

@@ -1,0 +1,91 @@
+"""`lower` is the value of the policy that is handed out, and no policy is worth more than `upper`.
+
+For confidence sets with memory, on both sides of `FEW_STATES`: up to there a memory knows every
+observation, above it those that some context has shown.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latentmdp import LatentMDP
+from latentmdp.learning.counts import Counts
+from latentmdp.optimism import memory_search
+from latentmdp.optimism.confidence import rule_named
+from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.pareto import exact_history
+from latentmdp.optimism.plan import optimistic_plan
+from optimism_twin import graph_value, random_counts, setting_of, small_model
+
+
+def exact(model, visits, algorithm, scale):
+    """The optimum of the history class, by sets of value vectors."""
+    counts, rule = Counts.from_visits(visits), rule_named(algorithm)
+    setting = setting_of(model, scale)
+    return exact_history(OptimisticModel.of(Known.of(model), counts, rule, setting))
+
+
+def seen_next_state_of_another_context():
+    """Context 0 has only led to state 1; that state 2 may follow is known from context 1."""
+    S, P = 7, np.zeros((2, 7, 2, 7))
+    P[:, np.arange(S), :, np.arange(S)] = 1.0
+    P[:, 0] = 0.0
+    P[0, 0, :, 1] = 1.0
+    P[1, 0, :, 1], P[1, 0, :, 2] = 0.1, 0.9
+    R = np.zeros((2, S, 2))
+    R[0, 1], R[1, 1], R[:, 2] = [1, 0], [0, 1], 0.2
+    nu = np.zeros((2, S))
+    nu[:, 0] = 1.0
+    visits = np.zeros(P.shape, dtype=int)
+    visits[:, np.arange(S), :, np.arange(S)] = 4096
+    visits[:, 0] = 0
+    visits[0, 0, :, 1], visits[1, 0, :, 2] = 4096, 1024
+    return LatentMDP.from_arrays(P, R, [0.6, 0.4], nu, 2, observe_rewards=False), visits
+
+
+def test_a_policy_does_not_know_the_context_behind_an_observation():
+    model, visits = seen_next_state_of_another_context()
+    plan = optimistic_plan(model, visits, "bernstein", "history", 1000)
+    best = exact(model, visits, "bernstein", 1.0)
+    assert plan.lower <= best + 1e-9
+    assert plan.upper >= best - 1e-9
+    twin = graph_value(model, visits, "bernstein", setting_of(model), plan.policy)
+    assert plan.lower == pytest.approx(twin, abs=1e-9)
+
+
+def check_certificate(rng, algorithm, S, H, on_transitions=False):
+    """Plan a random problem; returns what is missing to the optimum of the class."""
+    M, observe = int(rng.integers(2, 4)), bool(rng.integers(2))
+    model = small_model(rng, M, S, 2, H, on_transitions, observe)
+    scale = float(rng.choice([1.0, 0.3, 0.1, 0.03, 0.01]))
+    visits = random_counts(rng, model, (100, 1000, 10**4, 10**5, 5, 0))
+    if rng.integers(2):  # what one context shows, another has not seen yet
+        visits[0] *= rng.integers(0, 2, visits[0].shape)
+    plan = optimistic_plan(model, visits, algorithm, "history", 1000, bonus_scale=scale)
+    twin = graph_value(model, visits, algorithm, setting_of(model, scale), plan.policy)
+    assert plan.lower == pytest.approx(twin, abs=1e-7 if algorithm == "ucrl" else 1e-9)
+    best = exact(model, visits, algorithm, scale)
+    assert plan.lower <= best + 1e-9
+    assert plan.upper >= best - 1e-9
+    return best - plan.lower
+
+
+@pytest.mark.parametrize("algorithm", ["bernstein", "ucrl", "mvp"])
+@pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10])
+@given(seed=st.integers(0, 10**9))
+def test_certificates_of_models_with_more_states(algorithm, S, seed):
+    check_certificate(np.random.default_rng(seed), algorithm, S, 2)
+
+
+@pytest.mark.parametrize("algorithm", ["bernstein", "ucrl"])
+@pytest.mark.parametrize("few", [0, 6])
+@given(seed=st.integers(0, 10**9), transitions=st.booleans())
+def test_both_ways_to_list_next_states_are_sound(algorithm, few, seed, transitions):
+    """The same sizes with `FEW_STATES` below and above them."""
+    before, memory_search.FEW_STATES = memory_search.FEW_STATES, few
+    try:
+        S = 2 if transitions else 3
+        check_certificate(np.random.default_rng(seed), algorithm, S, 3, transitions)
+    finally:
+        memory_search.FEW_STATES = before
