@@ -13,11 +13,11 @@ from latentmdp.learning.counts import Counts
 from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
-from latentmdp.optimism.model import Known
 from latentmdp.optimism.memory import Observations
+from latentmdp.optimism.model import Known
 from latentmdp.optimism.pareto import exact_history, exact_markov
-from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.plan import make_planner, optimistic_plan
+from latentmdp.optimism.reference import Reference
 from optimism_twin import chord_bound, random_counts, small_model
 
 RULES = ("mvp", "bernstein", "lucrl", "ucrl", "greedy", "psrl")

@@ -43,8 +43,9 @@ Nodes. The first `D = (H+1)*S` nodes are the *default* nodes, number `t*S + s`: 
 and what follows an observation that a policy with memory does not expect. Those of step `H` are
 worth 0. Memory nodes come after them, by step. The child of node `n` under slot `k` and action `a`
 is the default node of `next[k]` at the next step if `n` is a default node or the memory does not
-know the observation (`obs[k]` is -1), else `succ[edge[n - D, a] + obs[k]]`. A context is *active* at a memory node if some path of slots leads
-it there; values of the other pairs are never used and stay 0.
+know the observation (`obs[k]` is -1), else `succ[edge[n - D, a] + obs[k]]`. A context is *active*
+at a memory node if some path of slots leads it there; values of the other pairs are never used and
+stay 0.
 
 Python calls kernels with the arena's address alone (`x.here`); `arena_at` makes it `x` again.
 """

@@ -188,13 +188,29 @@ class Run:
 
     @with_room
     def replay(self, observer: Observer) -> None:
-        """Run again from the recorded spec, to the same bits, showing each phase to `observer`."""
+        """Run again from the recorded spec, to the same bits, showing each phase to `observer`.
+
+        Refused where the bits are not the same, as with runs of another version of the package.
+        """
         oracle = Answer(self.policy, *self.optimal)
         session = Session(self.model, self.spec, oracle)
         for target in self.state["targets"]:
             session.targets.append(target)
             while session.done < min(target, self.episodes):
                 session.next_phase(observer)
+        self._check_replayed(session.table())
+
+    def _check_replayed(self, again: dict[str, Array]) -> None:
+        recorded = self.state["table"]
+        for name, column in again.items():
+            same = column[: len(recorded[name])] == recorded[name][: len(column)]
+            if len(column) != len(recorded[name]) or not same.all():
+                phase = int(np.argmin(same)) if not same.all() else len(same)
+                raise ModelError(
+                    "a run must repeat to the bit to be looked at again; this one was recorded by "
+                    f"another version of latentmdp (or elsewhere) and has another {name} from "
+                    f"phase {phase} on; learn it again"
+                )
 
     # ------------------------------------------------------------------ files, figures
 

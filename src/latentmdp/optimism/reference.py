@@ -1,4 +1,4 @@
-"""Optimistic values by the definitions, Eqs. (2) to (5), dense and slow: what the kernels must equal.
+"""Optimistic values by the definitions, Eqs. (2) to (5), dense and slow; the kernels' twin.
 
 The value of a policy that `optimistic_plan` hands out is computed here, from the finished graph. No
 code is shared with the search that found it; in particular a successor is looked up by what an
