@@ -6,7 +6,7 @@ observation, above it those that some context has shown.
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentmdp import LatentMDP
@@ -71,21 +71,30 @@ def check_certificate(rng, algorithm, S, H, on_transitions=False):
     return best - plan.lower
 
 
-@pytest.mark.parametrize("algorithm", ["bernstein", "ucrl", "mvp"])
-@pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10])
+@pytest.mark.parametrize("algorithm", ["bernstein", "mvp"])
+@pytest.mark.parametrize("S", [6, 7, 10])
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**9))
 def test_certificates_of_models_with_more_states(algorithm, S, seed):
     check_certificate(np.random.default_rng(seed), algorithm, S, 2)
 
 
-@pytest.mark.parametrize("algorithm", ["bernstein", "ucrl"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "problems"), [("bernstein", 300), ("mvp", 300), ("ucrl", 60)]
+)
+@pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10])
+def test_certificates_of_many_models_with_more_states(algorithm, problems, S):
+    rng = np.random.default_rng(S)
+    missing = np.array([check_certificate(rng, algorithm, S, 2) for _ in range(problems)])
+    assert (missing > 1e-9).mean() < 0.25  # observations that nobody has shown have no memory
+
+
+@pytest.mark.parametrize(("algorithm", "problems"), [("bernstein", 60), ("ucrl", 15)])
 @pytest.mark.parametrize("few", [0, 6])
-@given(seed=st.integers(0, 10**9), transitions=st.booleans())
-def test_both_ways_to_list_next_states_are_sound(algorithm, few, seed, transitions):
+def test_both_ways_to_list_next_states_are_sound(algorithm, problems, few, monkeypatch):
     """The same sizes with `FEW_STATES` below and above them."""
-    before, memory_search.FEW_STATES = memory_search.FEW_STATES, few
-    try:
-        S = 2 if transitions else 3
-        check_certificate(np.random.default_rng(seed), algorithm, S, 3, transitions)
-    finally:
-        memory_search.FEW_STATES = before
+    monkeypatch.setattr(memory_search, "FEW_STATES", few)
+    rng = np.random.default_rng(few)
+    for i in range(problems):
+        check_certificate(rng, algorithm, *((2, 3, True) if i % 2 else (3, 3)))

@@ -22,7 +22,11 @@ def audit_command(
     ],
     json: AsJson = False,
 ) -> None:
-    """Audit a run: what each lemma promises, what was measured, and which held."""
+    """Audit a run: what each lemma promises, what was measured, and which held.
+
+    Exits with 1 if a verdict is `bug`: then nothing allows what was measured, and the program (or a
+    new algorithm) does not do what it says.
+    """
     from latentmdp.learning.run import load_run
     from latentmdp.theory.audit import audit
 
@@ -33,3 +37,5 @@ def audit_command(
         print_json(report.to_dict())
     else:
         print_text(report.text(shutil.get_terminal_size().columns if on_terminal() else 80))
+    if report.bugs:
+        raise typer.Exit(1)

@@ -1,0 +1,74 @@
+"""Runs of every algorithm and class on every domain are audited: no verdict may be `bug`.
+
+A few on small instances every day, all of them in the long suite, on both sides of the number of
+states up to which a confidence set lists every next state.
+"""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+import latentmdp as lm
+from latentmdp.cli import run as command
+from latentmdp.domains import DOMAINS
+from latentmdp.learning.solvers import algorithms
+from latentmdp.theory import audit_report
+
+SMALL = {
+    "maze": "maze:size=3,goals=2,horizon=6",
+    "hard": "hard:contexts=2,states=8",
+    "garnet": "garnet:contexts=2,states=7,actions=2,horizon=4",
+    "riverswim": "riverswim:horizon=6",
+    "troubleshoot": "troubleshoot:horizon=4",
+    "bandit": "bandit:arms=2,contexts=2,horizon=3",
+    "deterministic": "deterministic:horizon=5",
+}
+LARGER = ("hard:contexts=2,states=11", "garnet:contexts=3,states=9,actions=3,horizon=6")
+
+
+@cache
+def planned(spec, policy_class):
+    model = lm.make(spec)
+    return model, lm.plan(model, policy_class, gap=None, work_limit=10**7)
+
+
+def check_audit(spec, policy_class, algorithm, episodes, scale):
+    model, optimal = planned(spec, policy_class)
+    run = lm.learn(
+        model, algorithm, episodes, policy_class, bonus_scale=scale, optimal=optimal, audit=True
+    )
+    assert lm.audit(run).bugs == (), f"{algorithm}, {policy_class}, {spec}, scale {scale}"
+
+
+def test_every_domain_has_a_small_instance():
+    assert set(SMALL) == set(DOMAINS)
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "ucrl"])
+def test_no_audit_finds_a_bug(algorithm):
+    for spec in SMALL.values():
+        check_audit(spec, "history", algorithm, 300, 0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", algorithms())
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_no_audit_of_larger_runs_finds_a_bug(policy_class, algorithm):
+    for spec in (*DOMAINS, *SMALL.values(), *LARGER):
+        for scale in (1.0, 0.01):
+            check_audit(spec, policy_class, algorithm, 10**5, scale)
+
+
+def test_the_command_fails_if_there_is_a_bug(tmp_path, monkeypatch, capsys):
+    run = lm.learn(lm.make("bandit"), "mvp", episodes=100, optimal=(0.5, 0.6))
+    run.save(tmp_path / "run")
+    assert command(["audit", str(tmp_path / "run")]) == 0
+    monkeypatch.setattr(
+        audit_report, "max_updates", lambda *sizes: np.float64(0.0)
+    )  # a promise that no run keeps
+    capsys.readouterr()
+    assert command(["audit", str(tmp_path / "run"), "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [row["verdict"] for row in rows if row["name"] == "updates"] == ["bug"]
