@@ -57,7 +57,7 @@ def play(
 
 def bits(learner: Learner) -> list[object]:
     """Everything that can be compared to the bit."""
-    counts = [learner.counts.to_arrays()[k].tobytes() for k in ("n", "n_next", "N", "N_next")]
+    counts = [learner.counts.visits().tobytes(), learner.counts.snapshot_visits().tobytes()]
     return [
         *counts, learner.policy.action.tobytes(), learner.policy.node.tobytes(), learner.episode,
         learner.updates, learner.optimistic_value, learner.upper,
@@ -118,16 +118,24 @@ def test_counts_snapshots_and_updates_against_a_plain_twin() -> None:
 ALGORITHMS = ["random", "mvp", "bernstein", "psrl"]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_equals_the_compiled_loop_to_the_bit(algorithm: str) -> None:
-    """The same episodes through `begin, step, end` and through kernels: the same bits."""
-    model = lm.make(MODEL)
-    how = {"episodes": 1000, "seed": 3}
-    ours = Learner(model, algorithm, counts=Counts.for_model(model), **how)
+GARNETS = [f"garnet:contexts=3,states={S},actions=2,horizon=4" for S in (5, 8)]
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "ucrl"])
+@pytest.mark.parametrize("spec", [MODEL, *GARNETS])
+def test_equals_the_compiled_loop_to_the_bit(spec: str, algorithm: str, policy_class: str) -> None:
+    """The same episodes through `begin, step, end` and through kernels: the same bits.
+
+    One stores visits along the true model, the other as they come: storage is not knowledge.
+    """
+    model = lm.make(spec)
+    how = {"episodes": 1000, "seed": 3, "policy_class": policy_class, "bonus_scale": 0.01}
+    ours = Learner(model, algorithm, **how)
     theirs = Learner(model, algorithm, counts=Counts.for_model(model), **how)
     simulator = Simulator(model, np.random.default_rng(8), "episodes")
     simulator.play(theirs.policy)
-    for _ in range(400):
+    for _ in range(150):
         _, triggered = simulator.run(theirs.counts, 1)
         _, rows, outcomes = simulator.path()
         theirs.episode += 1
@@ -244,6 +252,32 @@ def test_learning_without_knowledge_finds_the_better_action(algorithm: str) -> N
         learner.end(0)
     assert learner.policy.table[0, 0] == 1
     assert learner.optimistic_value == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("on_transitions", [False, True])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "ucrl"])
+def test_rewards_not_seen_yet_count_as_possible(algorithm: str, on_transitions: bool) -> None:
+    """State 0 pays 0.5 at once; behind the other action, state 1 pays 0.51 in the second step."""
+    P, R = np.zeros((1, 2, 2, 2)), np.zeros((1, 2, 2))
+    P[0, 0, 0, 0] = P[0, 0, 1, 1] = P[0, 1, :, 1] = 1.0
+    R[0, 0, 0], R[0, 1] = 0.25, 0.51
+    model = lm.LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0]], 2)
+    given = nothing_known(1, 2, 2, 2, on_transitions) if on_transitions else model
+    learner = Learner(given, algorithm, episodes=10**4, bonus_scale=1e-3, estimate={"R"})
+    world = World(model, 0)
+    for _ in range(60):
+        play(learner, world, 1)
+        assert learner.optimistic_value >= 0.51 - 1e-9
+    assert lm.evaluate(model, learner.policy).value == pytest.approx(0.51)
+
+
+def test_a_reward_of_a_row_is_known_for_all_its_next_states() -> None:
+    learner = Learner(nothing_known(1, 3, 1, 1, False), "random", episodes=3, estimate={"R"})
+    learner.begin(0)
+    learner.step(0.25, 1)
+    learner.end(0)
+    assert learner.known.row_reward.tolist() == [0.25, 1.0, 1.0]
+    assert learner.known.next_reward is None
 
 
 def test_noisy_rewards_are_refused_when_estimated() -> None:

@@ -74,5 +74,5 @@ def test_a_replay_that_differs_is_refused():
     run.replay(lambda phase: seen.append(phase.episode))
     assert seen == run.table["episode"].tolist()
     run.state["table"]["value"] = run.state["table"]["value"] + 1e-12
-    with pytest.raises(ModelError, match="another version of latentmdp .* another value from"):
+    with pytest.raises(ModelError, match=r"another version of latentmdp .* another value from"):
         run.replay(lambda phase: None)

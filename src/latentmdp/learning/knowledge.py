@@ -1,8 +1,9 @@
 """What the learner takes as known: `w`, `nu` and `R`, given as in the paper, or estimated.
 
 `estimate={"w", "nu", "R"}` learns those: empirical frequencies for `w` and `nu`; a deterministic
-reward of `(context, state, action, next)` is known after one visit. That is beyond the theorem,
-which takes all three as given.
+reward is known after one visit, for all next states where rewards sit on `(context, state,
+action)`. A reward not seen yet counts as possible, that is as 1, the largest that there can be: so
+optimism stays. That is beyond the theorem, which takes all three as given.
 """
 
 from __future__ import annotations
@@ -53,8 +54,14 @@ def known_from(
     )  # fmt: skip
 
 
-def nothing_known(contexts: int, states: int, actions: int, horizon: int) -> Known:
-    """Sizes only: for `estimate={"w", "nu", "R"}`."""
+def nothing_known(
+    contexts: int, states: int, actions: int, horizon: int, rewards_on_transitions: bool = True
+) -> Known:
+    """Sizes only: for `estimate={"w", "nu", "R"}`.
+
+    Without `rewards_on_transitions` a reward does not depend on the next state: there is less to
+    learn.
+    """
     for name, size in zip(
         ("contexts", "states", "actions", "horizon"),
         (contexts, states, actions, horizon),
@@ -63,7 +70,8 @@ def nothing_known(contexts: int, states: int, actions: int, horizon: int) -> Kno
         if size < 1:
             raise ModelError(f"{name} must be at least 1; it is {size}")
     w, nu = np.full(contexts, 1.0 / contexts), np.full((contexts, states), 1.0 / states)
-    return known_from(np.zeros((contexts, states, actions, states)), w, nu, horizon)
+    shape = (contexts, states, actions, states)
+    return known_from(np.zeros(shape if rewards_on_transitions else shape[:3]), w, nu, horizon)
 
 
 class Knowledge:
@@ -75,20 +83,13 @@ class Knowledge:
                 f"estimate must name some of {', '.join(ESTIMABLE)}; it is {sorted(estimate)}"
             )
         self.estimate = tuple(name for name in ESTIMABLE if name in estimate)
-        M, S, A = known.M, known.S, known.A
-        if "R" in self.estimate and known.next_reward is None:
-            spread = np.repeat(known.row_reward[:, None], S, axis=1)
-            known = replace(
-                known,
-                row_reward=np.zeros(M * S * A),
-                row_symbol=np.zeros(M * S * A, dtype=np.int64),
-                next_reward=spread,
-                next_symbol=_symbols(spread.reshape(M, S, A, S)).reshape(-1, S),
-            )
         self.known = known
-        self.starts = np.zeros((M, S), dtype=np.int64)
-        size = (M * S * A, S) if "R" in self.estimate else (0, 0)
-        self.seen = np.zeros(size, dtype=bool)
+        self.starts = np.zeros((known.M, known.S), dtype=np.int64)
+        self.seen = np.zeros((0, 0), dtype=bool)  # which rewards: (rows, S), or (rows, 1)
+        if "R" in self.estimate:
+            self.seen = np.zeros(self._rewards[0].shape, dtype=bool)
+            nothing = np.zeros(self.seen.shape, dtype=np.int64)
+            self.known = replace(known, **self._rewards_as(np.ones(self.seen.shape), nothing))
 
     @classmethod
     def of(cls, given: LatentMDP | Known, estimate: Collection[str] = ()) -> Knowledge:
@@ -122,6 +123,25 @@ class Knowledge:
             return known.next_reward[row, nxt], known.next_symbol[row, nxt]
         return known.row_reward[row], known.row_symbol[row]
 
+    @property
+    def _rewards(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rewards and symbols, `(rows, S)`, or `(rows, 1)` where the next state does not matter."""
+        known = self.known
+        if known.next_reward is not None and known.next_symbol is not None:
+            return known.next_reward, known.next_symbol
+        return known.row_reward[:, None], known.row_symbol[:, None]
+
+    def _rewards_as(self, rewards: np.ndarray, symbols: np.ndarray) -> dict[str, np.ndarray]:
+        """Such rewards and symbols as fields of `Known`."""
+        if self.known.next_reward is not None:
+            return {"next_reward": rewards, "next_symbol": symbols}
+        return {"row_reward": rewards[:, 0], "row_symbol": symbols[:, 0]}
+
+    def _place(self, context: int, state: int, action: int, nxt: int) -> tuple[int, int]:
+        """Where the reward of an outcome is, in those arrays."""
+        row = (context * self.known.S + state) * self.known.A + action
+        return row, nxt if self.known.next_reward is not None else 0
+
     def check(self, context: int, path: Sequence[Step]) -> None:
         """Refuse a context that cannot have paid what was seen; it would spoil the counts."""
         if "R" in self.estimate:
@@ -138,14 +158,13 @@ class Knowledge:
 
     def _check_seen(self, context: int, path: Sequence[Step]) -> None:
         """Refuse an episode whose rewards contradict deterministic ones seen before."""
-        rewards = self.known.next_reward
-        assert rewards is not None
+        rewards = self._rewards[0]
         for state, action, reward, nxt in path:
-            row = (context * self.known.S + state) * self.known.A + action
-            if self.seen[row, nxt] and abs(rewards[row, nxt] - reward) > SAME:
+            at = self._place(context, state, action, nxt)
+            if self.seen[at] and abs(rewards[at] - reward) > SAME:
                 raise ModelError(
                     f"the reward of (context {context}, state {state}, action {action}, next {nxt})"
-                    f" must be deterministic; it was {rewards[row, nxt]:.6g} and is {reward:.6g}"
+                    f" must be deterministic; it was {rewards[at]:.6g} and is {reward:.6g}"
                 )
 
     def observe(self, context: int, path: Sequence[Step]) -> None:
@@ -167,20 +186,17 @@ class Knowledge:
         self.known = replace(self.known, **changes)
 
     def _has_news(self, context: int, path: Sequence[Step]) -> bool:
-        S, A = self.known.S, self.known.A
-        return not all(self.seen[(context * S + s) * A + a, nxt] for s, a, _, nxt in path)
+        return not all(self.seen[self._place(context, s, a, nxt)] for s, a, _, nxt in path)
 
     def _learn_rewards(self, context: int, path: Sequence[Step]) -> dict[str, Any]:
-        M, S, A = self.known.M, self.known.S, self.known.A
-        assert self.known.next_reward is not None
-        assert self.known.next_symbol is not None
-        rewards, symbols = self.known.next_reward.copy(), self.known.next_symbol.copy()
+        pairs = self.known.S * self.known.A
+        rewards, symbols = (array.copy() for array in self._rewards)
         for state, action, reward, nxt in path:
-            row = (context * S + state) * A + action
-            rewards[row, nxt], self.seen[row, nxt] = reward, True
-            rows = np.arange(M) * (S * A) + state * A + action
-            symbols[rows, nxt] = np.unique(rewards[rows, nxt], return_inverse=True)[1]
-        return {"next_reward": rewards, "next_symbol": symbols}
+            row, column = self._place(context, state, action, nxt)
+            rewards[row, column], self.seen[row, column] = reward, True
+            rows = np.arange(row % pairs, len(rewards), pairs)  # of all contexts
+            symbols[rows, column] = np.unique(rewards[rows, column], return_inverse=True)[1]
+        return self._rewards_as(rewards, symbols)
 
     # ------------------------------------------------------------------ plain data
 
