@@ -11,7 +11,7 @@ from latentmdp.learning.session import COLUMNS, Session, Spec
 
 MODELS = {
     "garnet": "garnet:contexts=3,states=5,actions=2,horizon=5",
-    "wide": "garnet:contexts=2,states=8,actions=2,horizon=4,seed=3",  # above FEW_STATES
+    "wide": "garnet:contexts=2,states=14,actions=2,horizon=4,seed=3",  # above FEW_STATES
     "maze": "maze:size=3,goals=3,horizon=8",
 }
 

@@ -72,8 +72,8 @@ def check_certificate(rng, algorithm, S, H, on_transitions=False):
 
 
 @pytest.mark.parametrize("algorithm", ["bernstein", "mvp"])
-@pytest.mark.parametrize("S", [6, 7, 10])
-@settings(max_examples=20)
+@pytest.mark.parametrize("S", [7, 12, 13])
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**9))
 def test_certificates_of_models_with_more_states(algorithm, S, seed):
     check_certificate(np.random.default_rng(seed), algorithm, S, 2)
@@ -83,15 +83,16 @@ def test_certificates_of_models_with_more_states(algorithm, S, seed):
 @pytest.mark.parametrize(
     ("algorithm", "problems"), [("bernstein", 300), ("mvp", 300), ("ucrl", 60)]
 )
-@pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10])
+@pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10, 13])
 def test_certificates_of_many_models_with_more_states(algorithm, problems, S):
     rng = np.random.default_rng(S)
     missing = np.array([check_certificate(rng, algorithm, S, 2) for _ in range(problems)])
-    assert (missing > 1e-9).mean() < 0.25  # observations that nobody has shown have no memory
+    if S <= memory_search.FEW_STATES:  # above, what nobody has shown has no memory
+        assert (missing > 1e-9).mean() < 0.25
 
 
 @pytest.mark.parametrize(("algorithm", "problems"), [("bernstein", 60), ("ucrl", 15)])
-@pytest.mark.parametrize("few", [0, 6])
+@pytest.mark.parametrize("few", [0, 12])
 def test_both_ways_to_list_next_states_are_sound(algorithm, problems, few, monkeypatch):
     """The same sizes with `FEW_STATES` below and above them."""
     monkeypatch.setattr(memory_search, "FEW_STATES", few)
