@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from latentmdp._interrupts import interrupts_held
 from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 
@@ -63,7 +64,7 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
     context = get_context("spawn")
     stop = context.Event()
     with ProcessPoolExecutor(workers, context, _begin_worker, (stop, os.getpid())) as pool:
-        with _interrupts_held():  # workers are born deaf to Ctrl-C: it is we who tell them
+        with interrupts_held():  # workers start with SIGINT blocked: it is we who tell them
             futures = [pool.submit(run_task, task, True) for task in tasks]
         left: Any = futures
         while left:
@@ -114,6 +115,7 @@ _busy = threading.Lock()  # held while a run is under way
 def _begin_worker(stop: Any, parent: int) -> None:
     """In a new process: deaf to Ctrl-C, watching for the word of its parent and for its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
     threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
 
 
@@ -125,19 +127,6 @@ def _watch(stop: Any, parent: int) -> None:
         time.sleep(LOOK_SECONDS)
     with _busy:  # an orphan would wait for its next task for ever
         os._exit(1)
-
-
-@contextmanager
-def _interrupts_held() -> "Iterator[None]":
-    """What is started inside begins with SIGINT blocked; ours come after it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
