@@ -47,8 +47,8 @@ class CompileNotice:
 
 def _counts() -> bool:
     """Whether a line can be written over: on a terminal that nobody else draws on."""
-    stream = sys.stderr
-    return stream is not None and stream is sys.__stderr__ and stream.isatty()
+    stream = sys.__stderr__  # None in programs without a console
+    return sys.stderr is stream and stream is not None and stream.isatty()
 
 
 def _write(text: str) -> None:
