@@ -75,4 +75,4 @@ def wait_until(condition, seconds: float = 100.0):
 
 def all_end(pids: list[int]) -> bool:
     """Whether they end within a few seconds."""
-    return wait_until(lambda: not any(map(command_line, pids)), 20.0)
+    return wait_until(lambda: not any(map(command_line, pids)), 6.0)

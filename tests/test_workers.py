@@ -89,6 +89,31 @@ def test_processes_that_compile_for_the_demo_end_with_it(killed, tmp_path):
     assert all_end(pids)
 
 
+IDLE = """
+import sys, time
+from latentmdp._workers import workers
+
+if __name__ == "__main__":
+    try:
+        with workers(3) as pool:
+            list(pool.map(time.sleep, [0.5] * 3))
+            pool.submit(time.sleep, 60)
+            print("idle", flush=True)
+            time.sleep(60)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+"""
+
+
+def test_workers_that_wait_for_work_say_nothing_at_ctrl_c(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(IDLE)
+    command = Command(str(script))
+    assert command.process.stdout.readline() == "idle\n"
+    command.interrupt()
+    assert command.result() == (1, "interrupted\n")
+
+
 FAILING = """
 import os, sys, time
 from latentmdp._workers import workers
@@ -121,14 +146,17 @@ def test_a_task_that_fails_ends_the_others_at_once(task, error, said, tmp_path):
 def test_ctrl_c_is_held_also_where_another_thread_receives_it():
     stop, done = threading.Event(), []
     other = threading.Thread(target=stop.wait)
-    other.start()
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupts_held():
+
+    def interrupted():
+        with interrupts_held():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.05)
             done.append("all of it")
-    finally:
-        stop.set()
-        other.join()
+
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    stop.set()
+    other.join()
     assert done == ["all of it"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

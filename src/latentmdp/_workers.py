@@ -17,26 +17,34 @@ from latentmdp.errors import ModelError
 LOOK_SECONDS = 0.5  # how often a worker looks whether its parent is still there
 
 
-@contextmanager
-def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of so many processes; an exception, also Ctrl-C, ends all of them at once.
+class Pool(ProcessPoolExecutor):
+    """Its processes are started when work is submitted, with SIGINT blocked.
 
     They are started afresh, not forked: a fork copies the locks of threads that it does not have.
     """
-    context = _RecordingContext()
-    pool = _Pool(jobs, context, _begin_worker, (os.getpid(),))
-    try:
-        yield pool
-        pool.shutdown()
-    except BaseException as error:
-        with interrupts_held():  # a second Ctrl-C must not stop this half-way
-            for process in context.made:
+
+    def __init__(self, jobs: int, begin: Callable[..., None], *args: Any) -> None:
+        self._recorded = _RecordingContext()
+        super().__init__(jobs, self._recorded, begin, args)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Let a process call the function."""
+        with interrupts_held():
+            before = len(self._recorded.made)
+            future = super().submit(function, *args, **kwargs)
+            # Python's pool notices the end of a process only if it was woken after its start
+            while (now := len(self._recorded.made)) > before:
+                before = now
+                super().submit(int)
+        return future
+
+    def kill(self) -> None:
+        """End all processes at once; a second Ctrl-C does not stop this half-way."""
+        with interrupts_held():
+            for process in self._recorded.made:
                 if process.pid is not None:
                     process.kill()
-            pool.shutdown(cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise ModelError("a worker process was killed before its task was done") from None
-        raise
+            self.shutdown(cancel_futures=True)
 
 
 class _RecordingContext(SpawnContext):
@@ -51,12 +59,18 @@ class _RecordingContext(SpawnContext):
         return self.made[-1]
 
 
-class _Pool(ProcessPoolExecutor):
-    """Its processes start when work is submitted, with SIGINT blocked."""
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with interrupts_held():
-            return super().submit(function, *args, **kwargs)
+@contextmanager
+def workers(jobs: int) -> Iterator[Pool]:
+    """A pool of so many processes; an exception, also Ctrl-C, ends all of them at once."""
+    pool = Pool(jobs, _begin_worker, os.getpid())
+    try:
+        yield pool
+        pool.shutdown()
+    except BaseException as error:
+        pool.kill()
+        if isinstance(error, BrokenProcessPool):
+            raise ModelError("a worker process was killed before its task was done") from None
+        raise
 
 
 def _begin_worker(parent: int) -> None:

@@ -9,14 +9,14 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latentmdp._interrupts import interrupts_held
 from latentmdp._stack import with_room
+from latentmdp._workers import Pool
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -61,12 +61,10 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
         return [run_task(task, quiet) for task in tasks]
     from multiprocessing import get_context
 
-    context = get_context("spawn")
-    stop = context.Event()
-    with ProcessPoolExecutor(workers, context, _begin_worker, (stop, os.getpid())) as pool:
-        with interrupts_held():  # workers start with SIGINT blocked: it is we who tell them
-            futures = [pool.submit(run_task, task, True) for task in tasks]
-        left: Any = futures
+    stop = get_context("spawn").Event()
+    with Pool(workers, _begin_worker, stop, os.getpid()) as pool:
+        left: Any = [pool.submit(run_task, task, True) for task in tasks]
+        futures = list(left)
         while left:
             done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
             if _caught or any(future.exception() for future in done):
@@ -113,7 +111,7 @@ _busy = threading.Lock()  # held while a run is under way
 
 
 def _begin_worker(stop: Any, parent: int) -> None:
-    """In a new process: deaf to Ctrl-C, watching for the word of its parent and for its end."""
+    """In a new process: ignore Ctrl-C, watch for the word of the parent and for its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
     threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
