@@ -7,12 +7,14 @@ import pickle
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import latentmdp as lm
 from kernel_package import Kept, Package, without_override
 
 ROOT = os.geteuid() == 0
@@ -140,7 +142,7 @@ def test_nothing_is_loaded_from_a_folder_that_others_can_write(tmp_path, unsafe)
     """Home cannot be written: the temporary folder of our name may be someone else's."""
     package, trace = Package(tmp_path, 1), tmp_path / "trace"
     package.temporary.chmod(0o1777)
-    env = {"LATENTMDP_CACHE_DIR": "/dev/null/none"}
+    env = {"LATENTMDP_CACHE_DIR": "", "XDG_CACHE_HOME": "/dev/null"}
     package.ask(env=env)
     (base,) = package.temporary.glob("latentmdp-*")
     plant(package.kept("k0", base), pickle.dumps(Payload(trace)))
@@ -156,11 +158,23 @@ def test_nothing_is_loaded_from_a_folder_that_others_can_write(tmp_path, unsafe)
 
 def test_a_temporary_folder_of_ours_is_private_and_used_again(tmp_path):
     package = Package(tmp_path, 1)
-    env = {"LATENTMDP_CACHE_DIR": "/dev/null/none"}
+    env = {"LATENTMDP_CACHE_DIR": "", "XDG_CACHE_HOME": "/dev/null"}
     assert "compiling kernels" in package.ask(env=env).stderr
     (base,) = package.temporary.iterdir()
     assert base.stat().st_mode & 0o777 == 0o700
     assert package.ask(env=env).stderr == ""
+
+
+def test_a_folder_that_was_asked_for_and_is_open_to_others_is_refused_with_the_remedy(tmp_path):
+    package = Package(tmp_path, 1)
+    package.cache.mkdir()
+    package.cache.chmod(0o775)
+    said = package.ask().stderr
+    assert f"{package.cache} must be writable by you alone (chmod go-w)" in said
+    assert not list(package.cache.iterdir())
+    package.cache.chmod(0o755)
+    assert package.ask().stderr.startswith("latentmdp: compiling kernels")
+    assert package.ask().stderr == ""
 
 
 def limit_files() -> None:
@@ -248,3 +262,57 @@ def test_processes_that_write_at_once_do_not_mix_up_their_code(tmp_path):
     assert second.result().stdout == "1.5\n", second.result().stderr
     done = package.run("from latentmdp.kernels.k0 import answer\nprint(answer(1), answer(1.5))")
     assert (done.stdout, done.stderr) == ("1 1.5\n", "")
+
+
+def run_with_cache(cache: Path, *arguments: str, **how) -> subprocess.CompletedProcess:
+    """A command or a script with a cache folder of its own."""
+    env = os.environ | {"LATENTMDP_CACHE_DIR": str(cache), "LATENTMDP_QUIET": ""}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=env, timeout=300, **how
+    )
+
+
+def test_a_command_answers_with_a_damaged_cache_and_with_a_full_disk(tmp_path):
+    model = lm.make("maze:size=3,goals=2,horizon=6")
+    lm.save(model, tmp_path / "model.npz")
+    lm.plan(model, "markov", gap=1.0).policy.save(tmp_path / "policy.json")
+    files = str(tmp_path / "model.npz"), str(tmp_path / "policy.json")
+    cache = tmp_path / "cache"
+    command = cache, "-m", "latentmdp", "evaluate", *files, "--json"
+    full = run_with_cache(*command, preexec_fn=limit_files)
+    said = full.stderr.splitlines()
+    assert said[0] == f"latentmdp: compiling kernels, once (they are kept in {cache})"
+    assert said[1].startswith(f"latentmdp: compiled kernels cannot be kept in {cache}: ")
+    assert len(said) == 2
+    first = run_with_cache(*command)
+    assert first.stdout == full.stdout
+    for damage in (halve, flip, folder_instead):
+        for file in list(cache.rglob("*.nb?")):
+            damage(file)
+        again = run_with_cache(*command)
+        assert (again.returncode, again.stdout) == (0, first.stdout)
+        assert again.stderr.splitlines() == said[:1]
+    assert run_with_cache(*command).stderr == ""
+
+
+PLAN_AND_LEARN = """
+import latentmdp as lm
+model = lm.make("maze:size=3,goals=2,horizon=6")
+plan = lm.plan(model)
+run = lm.learn(model, "mvp", 10**5, "history", optimal=plan)
+print(plan.lower, plan.upper, run.regret)
+"""
+
+
+@pytest.mark.slow
+def test_a_first_plan_from_python_says_that_it_compiles_and_a_damaged_cache_is_rebuilt(tmp_path):
+    cache = tmp_path / "cache"
+    first = run_with_cache(cache, "-c", PLAN_AND_LEARN)
+    line = f"latentmdp: compiling kernels, once (they are kept in {cache})\n"
+    assert (first.returncode, first.stderr) == (0, line)
+    second = run_with_cache(cache, "-c", PLAN_AND_LEARN)
+    assert (second.stdout, second.stderr) == (first.stdout, "")
+    for file in list(cache.rglob("*.nb?")):
+        flip(file)
+    third = run_with_cache(cache, "-c", PLAN_AND_LEARN)
+    assert (third.stdout, third.stderr) == (first.stdout, line)

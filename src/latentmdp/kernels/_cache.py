@@ -174,9 +174,13 @@ def _cache_folder(file: Path) -> Path | None:
     reasons = []
     for base in _bases():
         try:
-            return sealed_folder(base, name)
+            folder = sealed_folder(base, name)
         except OSError as error:
             reasons.append(_reason(error, base))
+            continue
+        if reasons and os.environ.get("LATENTMDP_CACHE_DIR"):
+            _warn(f"compiled kernels are kept in {base}: {reasons[0]}")  # not where asked to
+        return folder
     _warn(
         "compiled kernels cannot be kept, so they are compiled anew at every start: "
         f"{'; '.join(reasons)}; LATENTMDP_CACHE_DIR may name a folder of yours"
