@@ -12,12 +12,8 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 SEALS, LOCK = "seals.json", "lock"
 LOCK_SECONDS = 10.0  # longer than a kernel takes to be written; then we go on without the lock
@@ -37,10 +33,8 @@ def sealed_folder(base: Path, name: str) -> Path:
         elif found.st_mode & 0o022:  # others may have put files there
             shutil.rmtree(folder)
     _make_private(folder)
-    for place in (
-        folder,
-        *(entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)),
-    ):
+    inner = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    for place in (str(folder), *inner):
         os.chmod(place, 0o700)
     with tempfile.TemporaryFile(dir=folder):
         pass  # it can be written to
@@ -50,7 +44,7 @@ def sealed_folder(base: Path, name: str) -> Path:
 
 def discard(folder: Path) -> None:
     """Delete all of it, as far as that goes."""
-    with _lock(folder):
+    with _locked(folder):
         for path in _inside(folder):
             if path != folder / LOCK:
                 with suppress(OSError):
@@ -91,7 +85,7 @@ def _check(folder: Path) -> None:
     """Delete what is not as we wrote it, and what writers that were killed left behind."""
     if not _unsealed(folder):
         return
-    with _lock(folder):  # nobody is writing now: look again
+    with _locked(folder):  # nobody is writing now: look again
         for path in _unsealed(folder):
             _remove(path)
 
@@ -100,12 +94,13 @@ def _unsealed(folder: Path) -> list[Path]:
     """What must go: files that do not have their seal, and whatever else lies around."""
     seals, bad = _read_seals(folder), []
     for path in _inside(folder):
-        if path in (folder / SEALS, folder / LOCK):
-            wanted = stat.S_ISREG(path.lstat().st_mode)
-        elif path.parent == folder and not path.is_symlink() and path.is_dir():
-            wanted = True  # where Numba puts its files
+        if path.parent == folder and not path.is_symlink() and path.is_dir():
+            wanted = path not in (folder / SEALS, folder / LOCK)  # where Numba puts its files
+        elif path in (folder / SEALS, folder / LOCK):
+            wanted = not path.is_symlink()
         else:
-            wanted = seals.get(path.relative_to(folder).as_posix()) == _digest(path)
+            digest = _digest(path)
+            wanted = digest is not None and digest == seals.get(_name(path, folder))
         if not wanted:
             bad.append(path)
     return bad
@@ -117,17 +112,20 @@ def _inside(folder: Path) -> Iterator[Path]:
         yield from (Path(top, name) for name in (*files, *folders))
 
 
-def _digest(path: Path) -> str:
-    """Of a file of ours; nothing else has one."""
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode):
-        return "no file"
-    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-        return "not ours"
+def _name(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _digest(path: Path) -> str | None:
+    """Of a file of ours that can be read; nothing else has one."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        found = os.lstat(path)
+        mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+        if mine and stat.S_ISREG(found.st_mode):
+            return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return "cannot be read"
+        pass
+    return None
 
 
 def _read_seals(folder: Path) -> dict[str, str]:
@@ -143,24 +141,26 @@ def _read_seals(folder: Path) -> dict[str, str]:
 
 
 class Sealing:
-    """From here to `end`, what is written to the folder gets its seal. One process at a time:
+    """From here to `end`, what is written to the folder gets its seal; one process at a time.
 
     Numba's own index of a kernel would mix up two processes that write to it at once.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, _lock(folder)
+        self._folder, self._held = folder, ExitStack()
+        with suppress(OSError):  # someone may have deleted it
+            _make_private(folder.parent)
+            _make_private(folder)
+        self._held.enter_context(_locked(folder))
         self._before = _versions(folder)
 
     def end(self) -> None:
         """Seal what is new."""
-        try:
+        with self._held:
             after = _versions(self._folder)
             new = {path for path, version in after.items() if self._before.get(path) != version}
             if new:
                 _write_seals(self._folder, new)
-        finally:
-            self._lock.release()
 
 
 def _versions(folder: Path) -> dict[Path, tuple[int, int, int]]:
@@ -176,11 +176,7 @@ def _versions(folder: Path) -> dict[Path, tuple[int, int, int]]:
 def _write_seals(folder: Path, new: set[Path]) -> None:
     seals = {name: seal for name, seal in _read_seals(folder).items() if (folder / name).exists()}
     ours = {folder / SEALS, folder / LOCK}
-    seals |= {
-        path.relative_to(folder).as_posix(): _digest(path)
-        for path in new - ours
-        if path.is_file() and not path.is_symlink()
-    }
+    seals |= {_name(path, folder): seal for path in new - ours if (seal := _digest(path))}
     descriptor, temporary = tempfile.mkstemp(dir=folder)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -191,11 +187,15 @@ def _write_seals(folder: Path, new: set[Path]) -> None:
         raise
 
 
-def _lock(folder: Path) -> "BaseFileLock":
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder against other processes, as far as its file system can."""
     from filelock import FileLock, Timeout  # loaded only where something is written
 
     lock = FileLock(folder / LOCK, timeout=LOCK_SECONDS)
     with suppress(Timeout, OSError, NotImplementedError):
         lock.acquire()
-    return lock
+    try:
+        yield
+    finally:
+        lock.release()
