@@ -33,7 +33,7 @@ bench: .venv/.dev
 docs: .venv/.docs  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-clean-cache:  ## compiled kernels
+clean-cache: .venv/.runtime  ## compiled kernels
 	rm -rf "$${LATENTMDP_CACHE_DIR:-$$($(BIN)/python -c 'import platformdirs as p; print(p.user_cache_dir("latentmdp", False))')}"
 
 .venv/bin/python:
