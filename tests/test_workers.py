@@ -68,6 +68,21 @@ def test_workers_of_a_killed_command_end(number):
     command.end()
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_learn_notices_that_a_worker_was_killed(which):
+    """Also the one that was started last, which Python's own pool may not look at."""
+    spec = "maze:size=3,goals=2,horizon=6"
+    learn = ("-m", "latentmdp", "learn", spec, "-a", "mvp", "-k", "1e15", "--bonus-scale", "1e-4")
+    command = Command(*learn, "--seeds", "2", "--jobs", "2")
+    pids = command.wait_for(WORKER, 2)
+    time.sleep(1.0)
+    os.kill(pids[which], signal.SIGKILL)
+    code, errors = command.result()
+    assert code == 2
+    assert errors.endswith("latentmdp: a process was killed before its run was done\n")
+    assert all_end(pids)
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_processes_that_compile_for_the_demo_end_with_it(killed, tmp_path):
     arguments = ("-m", "latentmdp", "demo", "--out", str(tmp_path / "demo"))
