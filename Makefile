@@ -33,8 +33,8 @@ bench: .venv/.dev
 docs: .venv/.docs  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-clean-cache:  ## compiled kernels
-	rm -rf "$${LATENTMDP_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/latentmdp}"
+clean-cache: .venv/.runtime  ## compiled kernels
+	rm -rf "$${LATENTMDP_CACHE_DIR:-$$($(BIN)/python -c 'import platformdirs as p; print(p.user_cache_dir("latentmdp", False))')}"
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -14,6 +14,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")  # CI repeats
 # A shell's background jobs ignore Ctrl-C, and so would every process that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What is on standard error is looked at; whether kernels are compiled depends on earlier runs.
+os.environ["LATENTMDP_QUIET"] = "1"
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

@@ -3,7 +3,6 @@
 import ast
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import numba
 import pytest
 from numba.core.codegen import JITCodeLibrary
 
-from latentmdp import _stack
-from latentmdp.kernels import _cache, _compiler
+from kernel_package import HEAD, Package
+from latentmdp.kernels import _cache
 from latentmdp.kernels._cache import helper
 
 KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
@@ -73,18 +72,11 @@ assert "scipy.linalg" in sys.modules
 
 def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
     """`low` is imported, edited, and compiled into `high`: later processes must see the edit."""
-    kernels = tmp_path / "latentmdp" / "kernels"
-    kernels.mkdir(parents=True)
-    for file in (kernels.parent / "__init__.py", kernels / "__init__.py"):
-        file.write_text("")
-    for file in (_cache.__file__, _compiler.__file__):
-        shutil.copy(file, kernels)
-    shutil.copy(_stack.__file__, kernels.parent)
-    low, high = kernels / "low.py", kernels / "high.py"
-    head = "from latentmdp.kernels._cache import helper, kernel\n"
-    low.write_text(head + "@helper\ndef f():\n    return 1\n")
+    package = Package(tmp_path, 0)
+    low, high = package.kernels / "low.py", package.kernels / "high.py"
+    low.write_text(HEAD + "@helper\ndef f():\n    return 1\n")
     high.write_text(
-        head + "from latentmdp.kernels.low import f\n@kernel\ndef g():\n    return f()\n"
+        HEAD + "from latentmdp.kernels.low import f\n@kernel\ndef g():\n    return f()\n"
     )
     imported_then_edited = f"""
 import pathlib
@@ -96,12 +88,7 @@ print(g())
 """
     found = []
     for code in (imported_then_edited, "from latentmdp.kernels.high import g\nprint(g())"):
-        environment = os.environ | {
-            "PYTHONPATH": str(tmp_path), "LATENTMDP_CACHE_DIR": str(tmp_path / "cache"),
-        }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-        )
+        done = package.run(code)
         assert done.returncode == 0, done.stderr
         found.append(int(done.stdout))
     assert found == [1, 22]

@@ -1,48 +1,177 @@
-"""Worker processes end with the one they work for."""
+"""Worker processes: Ctrl-C is the command's alone, and they end with it, however it ends."""
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from pathlib import Path
 
 import pytest
 
-SCRIPT = """
-import time
+from latentmdp._interrupts import interrupts_held
+from process_tree import COMPILER, WORKER, Command, all_end, needs_proc
+
+pytestmark = needs_proc
+LOWER_BOUND = ("-m", "latentmdp", "lower-bound", "-k", "1e9", "--secrets", "1000")
+# `demo`, from where its learners begin
+DEMO = (
+    "-c",
+    "import sys\n"
+    "from pathlib import Path\n"
+    "from latentmdp.commands.demo import _learn_all\n"
+    "try:\n"
+    "    _learn_all(Path(sys.argv[1]), 10**12, (0.0, 1.0))\n"
+    "except KeyboardInterrupt:\n"
+    "    sys.exit('latentmdp: interrupted')\n",
+)
+
+
+@pytest.mark.parametrize("pause", [None, 0.0, 0.003, 0.03, 0.3])
+def test_ctrl_c_ends_lower_bound_and_its_workers(pause):
+    command = Command(*LOWER_BOUND)
+    pids = command.wait_for(WORKER, 2)
+    time.sleep(1.0 if pause is None else 5 * pause)  # while they start, and while they work
+    command.interrupt()
+    if pause is not None:
+        time.sleep(pause)
+        command.interrupt()
+    code, errors = command.result()
+    assert code == 130
+    assert errors.removeprefix("playing against the secrets ...\n") == "latentmdp: interrupted\n"
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize("pause", [None, 0.1])
+def test_ctrl_c_ends_the_learners_of_the_demo(pause, tmp_path):
+    command = Command(*DEMO, str(tmp_path))
+    pids = command.wait_for(WORKER, 2)
+    time.sleep(2.0)
+    command.interrupt()
+    if pause is not None:
+        time.sleep(pause)
+        command.interrupt()
+    _, errors = command.result()
+    assert "Traceback" not in errors
+    assert errors.endswith("latentmdp: interrupted\n")
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_of_a_killed_command_end(number):
+    command = Command(*LOWER_BOUND)
+    pids = command.wait_for(WORKER, 2)
+    time.sleep(1.5)
+    command.process.send_signal(number)
+    command.process.wait()
+    assert all_end(pids)
+    command.end()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_learn_notices_that_a_worker_was_killed(which):
+    """Also the one that was started last, which Python's own pool may not look at."""
+    spec = "maze:size=3,goals=2,horizon=6"
+    learn = ("-m", "latentmdp", "learn", spec, "-a", "mvp", "-k", "1e15", "--bonus-scale", "1e-4")
+    command = Command(*learn, "--seeds", "2", "--jobs", "2")
+    pids = command.wait_for(WORKER, 2)
+    time.sleep(1.0)
+    os.kill(pids[which], signal.SIGKILL)
+    code, errors = command.result()
+    assert code == 2
+    assert errors.endswith("latentmdp: a process was killed before its run was done\n")
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_processes_that_compile_for_the_demo_end_with_it(killed, tmp_path):
+    arguments = ("-m", "latentmdp", "demo", "--out", str(tmp_path / "demo"))
+    command = Command(*arguments, LATENTMDP_CACHE_DIR=str(tmp_path / "cache"))
+    pids = command.wait_for(COMPILER, 2)
+    time.sleep(1.0)
+    if killed:
+        command.process.kill()
+        command.process.wait()
+        assert all_end(pids)
+        command.end()
+        return
+    command.interrupt()
+    time.sleep(0.05)
+    command.interrupt()
+    code, errors = command.result()
+    assert code == 130
+    assert "Traceback" not in errors
+    assert all_end(pids)
+
+
+IDLE = """
+import sys, time
 from latentmdp._workers import workers
 
 if __name__ == "__main__":
-    with workers(2) as pool:
-        print(*pool.map(abs, [-1, -2]), flush=True)
-        jobs = [pool.submit(time.sleep, 60) for _ in range(2)]
-        print(*pool._processes, flush=True)
-        time.sleep(60)
+    try:
+        with workers(3) as pool:
+            list(pool.map(time.sleep, [0.5] * 3))
+            pool.submit(time.sleep, 60)
+            print("idle", flush=True)
+            time.sleep(60)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
 """
 
 
-def alive(pid: int) -> bool:
-    """Whether it runs; one that has ended but is not yet waited for does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to look at processes")
-def test_workers_of_a_killed_process_end(tmp_path) -> None:
+def test_workers_that_wait_for_work_say_nothing_at_ctrl_c(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    command = [sys.executable, str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline().split() == ["1", "2"]
-        pids = [int(pid) for pid in process.stdout.readline().split()]
-        assert len(pids) == 2
-        assert all(map(alive, pids))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        until = time.monotonic() + 20.0
-        while any(map(alive, pids)) and time.monotonic() < until:
-            time.sleep(0.1)
-        assert not any(map(alive, pids))
+    script.write_text(IDLE)
+    command = Command(str(script))
+    assert command.process.stdout.readline() == "idle\n"
+    command.interrupt()
+    assert command.result() == (1, "interrupted\n")
+
+
+FAILING = """
+import os, sys, time
+from latentmdp._workers import workers
+from latentmdp.errors import ModelError
+
+if __name__ == "__main__":
+    try:
+        with workers(2) as pool:
+            slow = pool.submit(time.sleep, 60)
+            pool.submit({task}).result()
+    except ({error}) as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "said"),
+    [
+        ("os.mkdir, '/'", "FileExistsError", "[Errno 17] File exists: '/'\n"),
+        ("os._exit, 3", "ModelError", "a worker process was killed before its task was done\n"),
+    ],
+)
+def test_a_task_that_fails_ends_the_others_at_once(task, error, said, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(FAILING.format(task=task, error=error))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == (said, "")
+
+
+def test_ctrl_c_is_held_also_where_another_thread_receives_it():
+    stop, done = threading.Event(), []
+    other = threading.Thread(target=stop.wait)
+
+    def interrupted():
+        with interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            done.append("all of it")
+
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    stop.set()
+    other.join()
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

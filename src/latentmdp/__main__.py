@@ -14,6 +14,9 @@ def main() -> None:
 
         cli.main()
     except KeyboardInterrupt:
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # no traceback from the way out
         print("latentmdp: interrupted", file=sys.stderr)
         sys.exit(130)
 

@@ -1,23 +1,90 @@
-"""Processes that work for this one, and end with it even if it is killed."""
+"""Processes that work for this one. Ctrl-C comes to us alone, and none of them outlives us."""
 
 import os
+import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any
 
-LOOK_SECONDS = 0.5
+from latentmdp._interrupts import interrupts_held
+from latentmdp.errors import ModelError
+
+LOOK_SECONDS = 0.5  # how often a worker looks whether its parent is still there
 
 
-def workers(jobs: int) -> ProcessPoolExecutor:
-    """A pool of so many processes, none of which outlives us."""
-    return ProcessPoolExecutor(jobs, initializer=_watch, initargs=(os.getpid(),))
+class Pool(ProcessPoolExecutor):
+    """Its processes are started when work is submitted, with SIGINT blocked.
+
+    They are started afresh, not forked: a fork copies the locks of threads that it does not have.
+    """
+
+    def __init__(self, jobs: int, begin: Callable[..., None], *args: Any) -> None:
+        self._recorded = _RecordingContext()
+        super().__init__(jobs, self._recorded, begin, args)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Let a process call the function."""
+        with interrupts_held():
+            before = len(self._recorded.made)
+            future = super().submit(function, *args, **kwargs)
+            # Python's pool notices the end of a process only if it was woken after its start
+            while (now := len(self._recorded.made)) > before:
+                before = now
+                super().submit(int)
+        return future
+
+    def kill(self) -> None:
+        """End all processes at once; a second Ctrl-C does not stop this half-way."""
+        with interrupts_held():
+            for process in self._recorded.made:
+                if process.pid is not None:
+                    process.kill()
+            self.shutdown(cancel_futures=True)
+
+
+class _RecordingContext(SpawnContext):
+    """Starts processes afresh, and remembers them."""
+
+    def __init__(self) -> None:
+        self.made: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
+        """A process that is not started yet."""
+        self.made.append(SpawnProcess(*args, **kwargs))
+        return self.made[-1]
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[Pool]:
+    """A pool of so many processes; an exception, also Ctrl-C, ends all of them at once."""
+    pool = Pool(jobs, _begin_worker, os.getpid())
+    try:
+        yield pool
+        pool.shutdown()
+    except BaseException as error:
+        pool.kill()
+        if isinstance(error, BrokenProcessPool):
+            raise ModelError("a worker process was killed before its task was done") from None
+        raise
+
+
+def _begin_worker(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be blocked
+    os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
+    end_with(parent)
+
+
+def end_with(parent: int) -> None:
+    """From now on, this process ends soon after its parent does, however that ends."""
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
     os._exit(1)  # an orphan would wait for its next task for ever

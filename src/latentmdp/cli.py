@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -25,9 +26,10 @@ from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
-from latentmdp.errors import ModelError
+from latentmdp.errors import KernelCacheWarning, ModelError
 
 INTERRUPTED = 130
+_PLAIN_FORMAT = warnings.formatwarning
 # Click's base of all usage errors; where Typer keeps it differs between versions
 UsageError: type[Any] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
@@ -132,9 +134,19 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
     sys.unraisablehook = _raise_later
+    warnings.formatwarning = _one_line
     code = run()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: no traceback from the way out
     sys.exit(code)
+
+
+def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+    """Our own warning in one line, others as Python shows them."""
+    if not issubclass(category, KernelCacheWarning):
+        return _PLAIN_FORMAT(message, category, *where, **more)
+    from latentmdp.commands._output import printable
+
+    return f"latentmdp: {printable(str(message))}\n"
 
 
 def _raise_later(lost: "sys.UnraisableHookArgs") -> None:

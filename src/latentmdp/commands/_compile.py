@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from latentmdp._interrupts import interrupts_held
+from latentmdp._notice import notice
+
 SIMULATION = """
 import os
 os.nice(19)  # the shortest of three: it takes what the others leave
@@ -47,17 +50,28 @@ def compiling_ahead(algorithm: str, policy_class: str) -> Iterator[None]:
     scripts = [code.format(**names) for kernel, code in wanted.items() if is_cold(kernel)]
     if (os.cpu_count() or 1) < 2:
         scripts = []
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for script in scripts
-    ]
+    if not scripts:
+        yield
+        return
+    children: list[subprocess.Popen[bytes]] = []
+    notice.begin(None, kernels=0)
     try:
+        for script in scripts:
+            with interrupts_held():
+                children.append(_start(script))
         yield
         for child in children:
             child.wait()
     finally:
-        for child in children:
-            child.kill()
-            child.wait()
+        with interrupts_held():  # a second Ctrl-C must not leave one behind
+            for child in children:
+                child.kill()
+                child.wait()
+        notice.end()
+
+
+def _start(script: str) -> "subprocess.Popen[bytes]":
+    """A process that runs the script and ends with this one."""
+    watched = f"from latentmdp._workers import end_with\nend_with({os.getpid()})\n{script}"
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-c", watched], stdout=nowhere, stderr=nowhere)

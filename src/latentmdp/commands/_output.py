@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
+from latentmdp._notice import notice
+
 
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on one line; what is not finite becomes null."""
@@ -56,8 +58,18 @@ def working(what: str) -> Iterator[Say]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(printable(what))
-        yield lambda text: progress.update(task, description=printable(text))
+        task, words = progress.add_task(printable(what)), what
+
+        def say(text: str, more: str = "") -> None:
+            nonlocal words
+            words = text
+            progress.update(task, description=printable(f"{text} ({more})" if more else text))
+
+        notice.show = lambda text: say(words, text)
+        try:
+            yield say
+        finally:
+            notice.show = None
 
 
 class _SlowLines:

@@ -9,13 +9,14 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latentmdp._stack import with_room
+from latentmdp._workers import Pool
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -60,12 +61,10 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
         return [run_task(task, quiet) for task in tasks]
     from multiprocessing import get_context
 
-    context = get_context("spawn")
-    stop = context.Event()
-    with ProcessPoolExecutor(workers, context, _begin_worker, (stop, os.getpid())) as pool:
-        with _interrupts_held():  # workers are born deaf to Ctrl-C: it is we who tell them
-            futures = [pool.submit(run_task, task, True) for task in tasks]
-        left: Any = futures
+    stop = get_context("spawn").Event()
+    with Pool(workers, _begin_worker, stop, os.getpid()) as pool:
+        left: Any = [pool.submit(run_task, task, True) for task in tasks]
+        futures = list(left)
         while left:
             done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
             if _caught or any(future.exception() for future in done):
@@ -112,8 +111,9 @@ _busy = threading.Lock()  # held while a run is under way
 
 
 def _begin_worker(stop: Any, parent: int) -> None:
-    """In a new process: deaf to Ctrl-C, watching for the word of its parent and for its end."""
+    """In a new process: ignore Ctrl-C, watch for the word of the parent and for its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
     threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
 
 
@@ -125,19 +125,6 @@ def _watch(stop: Any, parent: int) -> None:
         time.sleep(LOOK_SECONDS)
     with _busy:  # an orphan would wait for its next task for ever
         os._exit(1)
-
-
-@contextmanager
-def _interrupts_held() -> "Iterator[None]":
-    """What is started inside begins with SIGINT blocked; ours come after it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -113,7 +113,8 @@ def _learn_all(
             pool.submit(_learn, name, episodes, optimal, out / name, name == "mvp")
             for name in ALGORITHMS
         ]
-        for i, _ in enumerate(as_completed(jobs)):
+        for i, job in enumerate(as_completed(jobs)):
+            job.result()  # a failure ends the others at once
             say(f"{what}, {i + 1} of {len(jobs)} done")
     audits = [job.result() for job in jobs]
     runs = [load_run(out / name) for name in ALGORITHMS]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from latentmdp.commands._common import AsJson, whole_number
+from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_text, working
 from latentmdp.errors import ModelError
 
@@ -62,6 +63,9 @@ def lower_bound_command(
     if figure is not None:
         check_figure(figure)
     with working("playing against the secrets") as say:
+        if jobs > 1:
+            with compiling_ahead(algorithm, policy_class):
+                pass  # else every process would compile the same
         games = play_many(
             [rules, *(r for many in varied.values() for r in many)], jobs=jobs, say=say
         )

@@ -6,14 +6,13 @@ a dozen of them.
 """
 
 from functools import cache
-from pathlib import Path
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from latentmdp.kernels._cache import _cache_folder, helper, stages
+from latentmdp.kernels._cache import cached_cfunc, helper
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_bonus import bonus_block, bonus_push
 from latentmdp.kernels.optimistic_interval import interval_push, interval_values
@@ -60,16 +59,6 @@ def _interval_values(here, n0, n1, mask, policy, action, m0, m1, which, out):
 
 def _interval_push(here, n0, n1, policy, which, through_cap):
     interval_push(arena_at(here), n0, n1, policy, which, through_cap)
-
-
-def cached_cfunc(signature, function):
-    """Compile a function with a C signature, in the cache folder of this file."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache_folder(Path(__file__))
-    try:
-        return numba.cfunc(signature, cache=True, **stages())(function)
-    finally:
-        numba.config.CACHE_DIR = before
 
 
 @cache
