@@ -118,7 +118,8 @@ def test_counts_snapshots_and_updates_against_a_plain_twin() -> None:
 ALGORITHMS = ["random", "mvp", "bernstein", "psrl"]
 
 
-GARNETS = [f"garnet:contexts=3,states={S},actions=2,horizon=4" for S in (5, 14)]  # FEW_STATES is between
+# FEW_STATES lies between the two
+GARNETS = [f"garnet:contexts=3,states={S},actions=2,horizon=4" for S in (5, 14)]
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])

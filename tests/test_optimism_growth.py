@@ -13,7 +13,7 @@ from latentmdp.optimism import growth as growth_module
 from latentmdp.optimism import history
 from latentmdp.optimism.confidence import ESTIMATE, Setting, rule_named
 from latentmdp.optimism.growth import Growth, Kind
-from latentmdp.optimism.memory import Observations, likelihoods
+from latentmdp.optimism.memory import Observations, consistent, likelihoods
 from latentmdp.optimism.memory_search import MemorySearch
 from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import make_planner, optimistic_plan
@@ -82,6 +82,8 @@ def by_belief(model, visits, algorithm, setting, search, graph, table):
                 child = {}
                 for o in range(seen.start[s * A + a], seen.start[s * A + a + 1]):
                     new = b * graph.likelihood[o]
+                    if new.sum() == 0:  # unexpected: keep the belief, as far as the symbol allows
+                        new = b * consistent(graph.known, seen)[o]
                     if new.sum() > 0:
                         x = int(seen.next[o])
                         child[int(seen.symbol[o]), x] = best(t + 1, x, new / new.sum())

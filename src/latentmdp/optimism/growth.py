@@ -69,8 +69,7 @@ class Growth:
         self.belief, self.keys = np.zeros((room, M)), np.zeros((room, M + 2), dtype=np.int64)
         self.table = np.zeros(2 * room + 1, dtype=np.int64)
         self.used, self.solved = np.zeros(3, dtype=np.int64), np.zeros(room, dtype=np.int64)
-        kept = consistent(known, seen)
-        self.consistent = kept if kind.every else np.zeros_like(kept)
+        self.consistent = consistent(known, seen)
         self.arenas: dict[int, Arena] = {}  # of the models
 
     @property
