@@ -27,8 +27,8 @@ class MemorySearch(MarkovSearch):
     A confidence set gives mass to next states that a context has never shown (Eq. 2). Where another
     context has shown the same observation, a policy has a successor for it, and the context must go
     there as well: a policy does not know the context. So contexts list what any of them has shown.
-    Up to `FEW_STATES` states they list everything, and the memory answers it; with more states, what
-    none has shown leads to the default nodes in every context.
+    Up to `FEW_STATES` states they list everything, and the memory answers it; with more states,
+    what none has shown leads to the default nodes in every context.
     """
 
     memory: Memory | None = None
