@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Ints, rank_rewards
 from latentmdp.model import LatentMDP
 from latentmdp.totals import extreme_totals
 
@@ -85,9 +85,11 @@ def describe(model: LatentMDP) -> Description:
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     moves = _row_digest(row, M * S * A, model.next, model.prob)
-    pays = _row_digest(row, M * S * A, model.next, model.reward)
-    if not model.rewards_on_transitions:
-        pays = np.unique(model.row_reward, return_inverse=True)[1]
+    if model.rewards_on_transitions:
+        rank = rank_rewards(row % (S * A) * S + model.next, model.reward)
+        pays = _row_digest(row, M * S * A, model.next, rank)
+    else:
+        pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
     by_context = [digest.reshape(M, S * A) for digest in (moves, pays)]
     differ = [
         tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))

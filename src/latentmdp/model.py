@@ -2,7 +2,8 @@
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
 `horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the index of the reward among the contexts' rewards there, with hidden rewards always 0.
+rewards the index of the reward among the contexts' rewards there (equal up to the tolerance of
+`canonical.rank_rewards`), with hidden rewards always 0.
 """
 
 from collections.abc import Sequence
@@ -313,6 +314,11 @@ class LatentMDP:
         return not canonical.constant_in_rows(self.indptr, self.reward)
 
     @cached_property
+    def largest_reward(self) -> float:
+        """The largest absolute reward: what rounding error is measured against."""
+        return float(np.abs(self.reward).max())
+
+    @cached_property
     def row_reward(self) -> Floats:
         """`(M*S*A,)` expected reward of each row."""
         if self.rewards_on_transitions:
@@ -344,12 +350,13 @@ class LatentMDP:
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
         """The symbol an agent sees with this reward there; -1 if no context can give it."""
-        for m in range(self.M):
-            row = (m * self.S + state) * self.A + action
-            for i in range(self.indptr[row], self.indptr[row + 1]):
-                if self.next[i] == next and (not self.observe_rewards or self.reward[i] == reward):
-                    return int(self.symbol[i])
-        return -1
+        rows = (np.arange(self.M) * self.S + state) * self.A + action
+        here = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
+        here = here[self.next[here] == next]
+        if not self.observe_rewards:
+            return 0 if len(here) else -1
+        found = canonical.match_reward(self.reward[here], reward, self.largest_reward)
+        return int(self.symbol[here[found]]) if found >= 0 else -1
 
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
