@@ -71,8 +71,8 @@ def test_the_tolerance_moves_with_the_units(scale, gap):
     assert belief == pytest.approx([0.0, 1.0] if told_apart else [0.5, 0.5])
     normal = model.normalized()
     assert np.array_equal(normal.symbol, model.symbol)
-    assert np.array_equal(normal.replace(observe_rewards=False).replace(observe_rewards=True).symbol,
-                          model.symbol)  # fmt: skip
+    again = normal.replace(observe_rewards=False).replace(observe_rewards=True)
+    assert np.array_equal(again.symbol, model.symbol)
 
 
 def test_a_large_penalty_elsewhere_does_not_blur_other_rewards():

@@ -6,6 +6,7 @@ rewards the index of the reward among the contexts' rewards there (equal up to t
 `canonical.rank_rewards`), with hidden rewards always 0.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -357,6 +358,15 @@ class LatentMDP:
             return 0 if len(here) else -1
         found = canonical.match_reward(self.reward[here], reward, self.largest_reward)
         return int(self.symbol[here[found]]) if found >= 0 else -1
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that values and runs depend on; names, layout and units are not among it."""
+        found = hashlib.sha256()
+        for name in ("w", "nu", "indptr", "next", "symbol", "prob", "reward"):
+            found.update(getattr(self, name).tobytes())
+        found.update(repr((self.M, self.S, self.A, self.H, self.discount)).encode())
+        return found.hexdigest()[:16]
 
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""

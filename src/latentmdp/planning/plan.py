@@ -13,7 +13,7 @@ from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.planning.budget import insisting_on_interrupts
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, check_fits
 
 Progress = Callable[[float, int, float, float], None]
 
@@ -40,6 +40,9 @@ class Plan:
     work: int  # units spent; equal limits on work give equal plans
     seconds: float
     history: tuple[tuple[float, int, float, float], ...]  # (seconds, work, lower, upper)
+    model_digest: str = ""  # of the model that it was made for
+    reward_scale: float = 1.0  # and its units: the user's reward is `reward * scale + shift`
+    reward_shift: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -107,8 +110,28 @@ def plan(
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
         policy, lower, max(found.upper, lower), status, found.method, policy_class, found.nodes,
-        found.work, time.perf_counter() - begun, tuple(found.history),
+        found.work, time.perf_counter() - begun, tuple(found.history), model.digest,
+        model.reward_scale, model.reward_shift,
     )  # fmt: skip
+
+
+def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
+    """Refuse what is not a plan, and a plan for another model or in other units."""
+    if not isinstance(plan, Plan):
+        raise ModelError(f"{what} must be a Plan, as plan gives; it is a {type(plan).__name__}")
+    check_fits(model, plan.policy)
+    if plan.model_digest == model.digest:
+        return
+    if (plan.reward_scale, plan.reward_shift) != (model.reward_scale, model.reward_shift):
+        raise ModelError(
+            f"{what} must be in the units of the model, where a reward of 1 stands for "
+            f"{model.reward_scale:.6g}; the plan's stands for {plan.reward_scale:.6g} (plan the "
+            "model that is used, after normalized())"
+        )
+    raise ModelError(
+        f"{what} must be made for this very model; it was made for another one (weights, first "
+        "states, transitions, rewards, whether they are observed, horizon or discount differ)"
+    )
 
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
@@ -147,8 +170,6 @@ def _better(
 def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
     if warm is None:
         return None
-    from latentmdp.evaluation import check_fits
-
     policy = getattr(warm, "policy", warm)
     if not isinstance(policy, PolicyGraph):
         try:

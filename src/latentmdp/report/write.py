@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
@@ -59,10 +60,12 @@ def write_report(
         raise ModelError("a report needs at least one run or study; it was given none")
     if not isinstance(phases, int) or phases < 0:
         raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
-    plans = _named(plan, lambda p: f"{p.policy_class} class")
+    plans = _named(plan, lambda p: f"{getattr(p, 'policy_class', 'no')} class")
     audits = _named(audit, lambda a: "audit")
     if plans and not found:
         raise ModelError("planning certificates are about a run's model; no run was given")
+    for name, one in plans:
+        check_made_for(one, found[0].model, f"the plan ({name})")
     data: dict[str, Any] = {"plans": [], "sources": [], "scaling": scaling_data(studies)}
     data |= content(found, plans, phases, folders, progress) if found else {}
     parts = _sections(found, data, plans, audits) if found else []
