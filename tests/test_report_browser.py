@@ -161,7 +161,7 @@ def test_values_of_actions_are_the_librarys(browser, report, run, maze):
         for step in steps[:-1]:
             shown = page.locator(".action.chosen .numbers").inner_text().split(" / ")
             assert float(shown[0]) == pytest.approx(belief @ ev.alpha[cursor.node], abs=6e-4)
-            cursor.observe(step.symbol, step.next)
+            cursor.observe(step.next, symbol=step.symbol)
             belief = step.belief
             page.locator("#explore-forward").click()
 

@@ -43,9 +43,9 @@ def learn(
     `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `psrl`, `greedy`, `random`,
     `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
     (step by step), the same law. `optimal`: a `Plan` of this very model and class, or `(lower,
-    upper)` of the class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every phase for `audit`.
-    `ties`: which of several optimistic policies is played (docs/learning.md). `observer` is called
-    with each finished phase.
+    upper)` of the class's optimum; without one it is planned with a fixed amount of work. `audit`
+    keeps every phase for `audit`. `ties`: which of several optimistic policies is played
+    (docs/learning.md). `observer` is called with each finished phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.learning.counts import Counts
 from latentmdp.learning.knowledge import Knowledge, Step
@@ -32,7 +33,7 @@ from latentmdp.learning.state import (
     restore_generator,
     save_state,
 )
-from latentmdp.policy import Cursor, PolicyGraph
+from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -115,7 +116,7 @@ class Learner:
             return None
         if played != asked:
             symbol = -1  # off the policy: go on from the default node
-        return self._cursor.observe(symbol, nxt)  # l. 8
+        return self._cursor.observe(nxt, symbol=symbol)  # l. 8
 
     def end(self, context: int) -> bool:
         """The context, told in hindsight; returns whether the solver was called."""

@@ -72,7 +72,7 @@ class Run:
     @property
     def policy(self) -> PolicyGraph:
         """The policy in force at the end."""
-        return self._session.learner.policy
+        return self._session.learner.policy.for_model(self.model)
 
     @property
     def final_value(self) -> float:

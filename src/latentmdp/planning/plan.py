@@ -109,9 +109,9 @@ def plan(
         policy, lower = _better(model, warm_policy, policy, lower)
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
-        policy, lower, max(found.upper, lower), status, found.method, policy_class, found.nodes,
-        found.work, time.perf_counter() - begun, tuple(found.history), model.digest,
-        model.reward_scale, model.reward_shift,
+        policy.for_model(model), lower, max(found.upper, lower), status, found.method,
+        policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
+        model.digest, model.reward_scale, model.reward_shift,
     )  # fmt: skip
 
 
