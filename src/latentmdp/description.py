@@ -35,6 +35,7 @@ class Description:
     first_states_differ: bool
     alike: tuple[tuple[int, ...], ...]
     names: dict[str, tuple[str, ...] | None]
+    units: str = ""  # in words; empty where rewards are as they were given
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -52,6 +53,7 @@ class Description:
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
         ]
+        lines += [f"totals are in {self.units}"] if self.units else []
         groups = [group for group in self.alike if len(group) > 1]
         if groups:
             shown = "; ".join(
@@ -125,6 +127,7 @@ def describe(model: LatentMDP) -> Description:
             "states": model.state_names,
             "actions": model.action_names,
         },
+        units=model.units_in_words,
     )
 
 

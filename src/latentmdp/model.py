@@ -247,7 +247,8 @@ class LatentMDP:
     def normalized(self) -> "LatentMDP":
         """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
 
-        Remembers both (`reward_scale`, `reward_shift`); `in_user_units` turns values back.
+        Remembers both (`reward_scale`, `reward_shift`): `in_user_units` turns values back,
+        `difference_in_user_units` regret and gaps, `denormalized` the model.
         A model that already satisfies both conditions keeps its rewards.
         """
         shift = min(0.0, float(self.reward.min()))
@@ -263,14 +264,50 @@ class LatentMDP:
             1.0, labels,
         )  # fmt: skip
 
-    def in_user_units(self, value: float) -> float:
-        """A value of this model in the units of the rewards before `normalized()`."""
+    def denormalized(self) -> "LatentMDP":
+        """A copy with the rewards as they were before `normalized()`, up to rounding."""
+        if not self.units:
+            return self
+        rows = self.rows._replace(reward=self.reward * self.reward_scale + self.reward_shift)
+        labels: dict[str, Any] = {name: getattr(self, name) for name in _LABELS}
+        labels |= {"reward_scale": 1.0, "reward_shift": 0.0}
+        return self._checked(
+            self.sizes, rows, self.w, self.nu, self.horizon, self.observe_rewards, self.discount,
+            None, labels,
+        )  # fmt: skip
+
+    def in_user_units(self, value: Any) -> Any:
+        """A value of an episode (or an array) in the units of the rewards before `normalized()`.
+
+        For values only: what is a difference of values has `difference_in_user_units`.
+        """
         steps = (
             float(self.horizon)
             if self.discount == 1.0
             else (1.0 - self.discount**self.horizon) / (1.0 - self.discount)
         )
         return value * self.reward_scale + self.reward_shift * steps
+
+    def difference_in_user_units(self, difference: Any) -> Any:
+        """A difference of values in those units: regret, a gap, the value of information.
+
+        The shift of the rewards cancels in it.
+        """
+        return difference * self.reward_scale
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        given = (self.reward_scale, self.reward_shift) == (1.0, 0.0)
+        return "" if given else "normalised units"
+
+    @property
+    def units_in_words(self) -> str:
+        """What 1 stands for; empty where rewards are as they were given."""
+        if not self.units:
+            return ""
+        shift = f", after adding {-self.reward_shift:.6g} at every step" * (self.reward_shift != 0)
+        return f"{self.units}: a reward of 1 stands for {self.reward_scale:.6g} of yours{shift}"
 
     # ------------------------------------------------------------------ reading
 

@@ -32,4 +32,6 @@ def audit_command(
     if json:
         print_json(report.to_dict())
     else:
+        if found.units:
+            print_text(f"values and regret are in {found.model.units_in_words}")
         print_text(report.text(shutil.get_terminal_size().columns if on_terminal() else 80))

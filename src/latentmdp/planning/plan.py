@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,26 @@ class Plan:
     def gap(self) -> float:
         """`(upper - lower) / |upper|`; 0 where they are equal."""
         return relative_gap(self.lower, self.upper)
+
+    def in_user_units(self) -> "Plan":
+        """The same plan for the model as it was before `normalized()`, in its units."""
+        model = self.policy.model
+        if model is None:
+            raise ModelError("the plan's policy must know its model, as that of plan does")
+        if not model.units:
+            return self
+        lower, upper = model.in_user_units(self.lower), model.in_user_units(self.upper)
+        history = [(s, w, *map(model.in_user_units, bounds)) for s, w, *bounds in self.history]
+        own = model.denormalized()
+        return replace(
+            self, policy=self.policy.for_model(own), lower=lower, upper=upper,
+            history=tuple(history), model_digest=own.digest, reward_scale=1.0, reward_shift=0.0,
+        )  # fmt: skip
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        return "" if self.policy.model is None else self.policy.model.units
 
     def __repr__(self) -> str:
         return (

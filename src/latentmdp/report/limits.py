@@ -33,7 +33,7 @@ def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
         Gamma=model.Gamma, variance=variance, delta=spec.delta,
     )  # fmt: skip
     curve = bound.main * np.sqrt(grid / spec.episodes) + bound.lower_order
-    return {"curve": rounded(curve), "variance": variance, "iota": bound.iota}
+    return {"curve": curve, "variance": variance, "iota": bound.iota}
 
 
 def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
