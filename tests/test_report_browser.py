@@ -184,7 +184,7 @@ def test_shades_show_what_they_say(browser, report, run, maze):
                 assert shaded == (snapshot[0].sum(axis=1) > 0).sum()
 
 
-def test_the_explorer_speaks_in_user_units(browser, tmp_path):  # noqa: F811
+def test_the_explorer_speaks_in_user_units(browser, tmp_path):
     base = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4")
     raw = lm.LatentMDP.from_arrays(
         base.P, base.R * 400.0 - 30.0, base.w, base.nu, base.H, max_return=None
