@@ -9,7 +9,6 @@ from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, check_fits
 
-
 SHOWN = 6  # contexts that a repr lists
 
 
