@@ -43,7 +43,14 @@ def learn_command(
         ),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="mvp, bernstein, ...")
+        str,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="mvp, bernstein (the paper), lucrl, lucrl-uncapped, ucrl, greedy, psrl (draws at "
+            "doublings only, so it may stay wrong for long), psrl-episode (draws after every "
+            "episode, at most 1e5 of them), random, oracle.",
+        ),
     ] = "mvp",
     episodes: Annotated[
         int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e9.")

@@ -40,12 +40,14 @@ def learn(
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
-    `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `psrl`, `greedy`, `random`,
-    `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
-    (step by step), the same law. `optimal`: a `Plan` of this very model and class, or `(lower,
-    upper)` of the class's optimum; without one it is planned with a fixed amount of work. `audit`
-    keeps every phase for `audit`. `ties`: which of several optimistic policies is played
-    (docs/learning.md). `observer` is called with each finished phase.
+    `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `greedy`, `random`, `oracle`;
+    `psrl` (draws at doublings only, and may stay wrong for long), `psrl-episode` (draws after every
+    episode, at most 10^5 of them). `bonus_scale` 1 is the paper, smaller ones are for practice
+    (docs/how_to_learn.md). `simulator`: `counts` (cost by updates) or `episodes` (step by step),
+    the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
+    class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
+    phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
+    `observer` is called with each finished phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)

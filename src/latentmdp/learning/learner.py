@@ -124,7 +124,7 @@ class Learner:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
         self.knowledge.observe(m, self._path)
-        triggered = []  # the flag, as the rows that raise it; cleared in every episode
+        triggered: list[int] = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
             n = self.counts.record(row, nxt)  # l. 12
@@ -133,9 +133,10 @@ class Learner:
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if triggered:  # l. 17
-            self.update(np.unique(triggered))  # l. 18
-        return bool(triggered)  # l. 19, 20: else the policy stays
+        if triggered or self.choice.every_episode:  # l. 17
+            self.update(np.unique(np.array(triggered, dtype=np.int64)))  # l. 18
+            return True
+        return False  # l. 19, 20: the policy stays
 
     def cancel(self) -> None:
         """Drop the episode under way; nothing of it is counted."""

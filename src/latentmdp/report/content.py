@@ -14,7 +14,7 @@ from latentmdp.report.groups import (
     group_runs,
     units_of,
 )
-from latentmdp.report.limits import lower_limit, update_limit, upper_limit
+from latentmdp.report.limits import exploring_begins, lower_limit, update_limit, upper_limit
 from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
 from latentmdp.report.sections import plan_seconds
 from latentmdp.report.world import world
@@ -71,6 +71,11 @@ def content(
         "sources": sources,
         "plans": [{"name": name, "history": _history(plan)} for name, plan in plans],
         "leftOut": left_out,
+        "exploring": [
+            (group.label, episode, found[0].episodes)
+            for group, found in zip(groups, members, strict=True)
+            if (episode := exploring_begins(found[0])) is not None
+        ],
     }
     if plans:
         value = context_optimal(models[0])[0][0]  # (M, S)

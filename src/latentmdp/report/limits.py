@@ -13,6 +13,7 @@ from latentmdp.report.encode import rounded
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
+LARGE = 2**23  # nodes x contexts x states of an optimistic evaluation that is done 40 times
 PROVED = ("mvp", "bernstein")  # the algorithms of the theorem
 
 
@@ -42,6 +43,16 @@ def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
 
     model = run.model
     return rounded([max_updates(model.M, model.S, model.A, model.H, int(k)) for k in grid])
+
+
+def exploring_begins(run: "Run") -> float | None:
+    """The episode from which bonuses no longer cover the run's last policy; None for large ones."""
+    from latentmdp.theory.exploration import exploring_from
+
+    policy = run.policy
+    if policy.N * run.model.M * run.model.S > LARGE:
+        return None
+    return exploring_from(run.model, policy, run.spec)
 
 
 def lower_limit(run: "Run") -> dict[str, Any] | None:

@@ -111,9 +111,12 @@ def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def regret_section(
-    several_seeds: bool, limits: Sequence[dict[str, Any]], lower: Sequence[dict[str, Any]]
+    several_seeds: bool,
+    limits: Sequence[dict[str, Any]],
+    lower: Sequence[dict[str, Any]],
+    exploring: Sequence[tuple[str, float, int]] = (),
 ) -> Html:
-    """The regret chart and how to read it."""
+    """The regret chart and how to read it; `exploring`: learner, from which episode, played."""
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
@@ -131,7 +134,31 @@ def regret_section(
             "The diamond is the paper's lower bound: averaged over the secrets of this family, no "
             "learner ends below it."
         )
-    return section("regret", "Regret", tag("p", " ".join(words)), tag("div", id="chart-regret"))
+    parts = [tag("p", " ".join(words))]
+    if exploring:
+        parts.append(tag("p", exploring_words(exploring)))
+    return section("regret", "Regret", *parts, tag("div", id="chart-regret"))
+
+
+def exploring_words(exploring: Sequence[tuple[str, float, int]]) -> str:
+    """Why curves coincide at first and rise again later."""
+    listed = "; ".join(
+        f"{label}: about {_rough(episode)}" + (" (after its end)" if episode > played else "")
+        for label, episode, played in exploring
+    )
+    return (
+        "As long as the bonuses of all rows are large, every policy looks perfect, ties decide, "
+        "and optimistic learners play alike. When the bonuses of the rows that a good policy "
+        "visits fall below what it leaves to be gained, the learner goes to look at what it knows less, "
+        "and regret rises again: it begins to explore, as the proof has it, and has not forgotten "
+        f"anything. Expected from this episode on, or a few times as late: {listed}. A smaller "
+        "bonus_scale explores earlier and less."
+    )
+
+
+def _rough(episode: float) -> str:
+    """Two digits are all that is known."""
+    return number(float(f"{episode:.2g}"))
 
 
 def band_words() -> str:

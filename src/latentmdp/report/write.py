@@ -134,7 +134,8 @@ def _sections(
     found = [
         ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(
-            any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"])),
+            any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"],
+            data.pop("exploring"))),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",
