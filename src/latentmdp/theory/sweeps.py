@@ -100,7 +100,7 @@ SWEEPS = (
         _TOLD + " one step earlier; each context {x}/2 times", partial(_told, True), (2, 4, 8),
         0.5, "The signal must be remembered: policies without memory know nothing where they "
         "decide. As the theorem has it for policies with memory, too. (`bernstein` with memory is "
-        "not measured in this version.)", 10**8, GAPS[:6], algorithms=("mvp", "lucrl"),
+        "not measured in this version.)", 10**9, GAPS[2:8], algorithms=("mvp", "lucrl"),
         policy_class="history",
     ),
     Sweep(
