@@ -2,6 +2,7 @@
 
     python benchmarks/practice.py            # the tables of docs/how_to_learn.md, some minutes
     python benchmarks/practice.py sampling   # posterior sampling on riverswim
+    python benchmarks/practice.py exploring  # when exploring begins at the paper's constants
 
 A scale's score is its regret over that of the best scale of the domain: 1 is the best. The mean
 over seeds counts, because a small bonus fails by never finding the better policy in some of them.
@@ -13,6 +14,7 @@ import time
 import numpy as np
 
 import latentmdp as lm
+from latentmdp.theory.exploration import exploring_from
 
 DOMAINS = (
     "bandit", "deterministic", "garnet:states=6,actions=3,contexts=3,horizon=10",
@@ -71,5 +73,20 @@ def sampling() -> None:
         print(f"| `{algorithm}` | {' | '.join(cells)} | {seconds:.2f} |", flush=True)
 
 
+def exploring() -> None:
+    """The episode from which exploring is expected, and regret per episode around it."""
+    edges = 10.0 ** np.arange(0.0, 9.25, 0.5)
+    for spec in ("riverswim", "bandit", "hard:contexts=2,states=11"):
+        model = lm.make(spec)
+        best = lm.plan(model, "markov", gap=None)
+        for algorithm in ("mvp", "lucrl"):
+            run = lm.learn(model, algorithm, 10**9, optimal=best)
+            expected = exploring_from(model, best.policy, run.spec)
+            loss = np.diff(run.regret_at(edges)) / np.diff(edges)
+            i = int(np.searchsorted(edges, expected)) - 1  # the half decade that it lies in
+            around = ", ".join(f"to {edges[j + 1]:.1g}: {loss[j]:.4f}" for j in range(i - 1, i + 3))
+            print(f"{spec}, {algorithm}: expected at {expected:.2g}; {around}", flush=True)
+
+
 if __name__ == "__main__":
-    sampling() if sys.argv[1:] == ["sampling"] else scales()
+    {"sampling": sampling, "exploring": exploring}.get(" ".join(sys.argv[1:]), scales)()

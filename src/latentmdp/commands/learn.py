@@ -73,7 +73,12 @@ def learn_command(
     ] = None,
     delta: Annotated[float, typer.Option("--delta", help="Confidence.")] = 0.1,
     bonus_scale: Annotated[
-        float, typer.Option("--bonus-scale", help="Multiplies the bonus; the paper is 1.")
+        float,
+        typer.Option(
+            "--bonus-scale",
+            help="Multiplies the bonus. 1 is the paper; in practice 0.01 for bernstein, 0.001 for "
+            "mvp (docs/how_to_learn.md).",
+        ),
     ] = 1.0,
     simulator: Annotated[
         str, typer.Option("--simulator", help="counts (by blocks) or episodes (step by step).")
