@@ -44,7 +44,7 @@ instance. So there are three kinds of sweep:
 - **random instances**: a new one for every size. Not only the size changes; for comparison.
 
 **Sizes** start at the smallest instance and double or quadruple (random ones grow by about 1.5).
-They end where the study still takes less than half an hour on one core and where the solver, a
+They end where the study still takes about an hour on one core and where the solver, a
 heuristic with a certificate, still keeps `V~ >= V*`, which the theorem needs: {left}
 
 **Intervals.** Seeds are the replicates ({seeds} of them; a seed draws the instance, the learner's

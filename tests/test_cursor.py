@@ -87,6 +87,16 @@ def test_a_policy_without_its_model_asks_for_it(tmp_path):
         loaded.cursor(0, lm.make("bandit"))
 
 
+def test_rewards_of_a_normalised_model_are_its_own():
+    model = lm.LatentMDP.from_arrays(
+        guess().P, guess().R * 100, [0.5, 0.5], guess().nu, 2, max_return=None
+    ).normalized()
+    cursor = lm.plan(model, gap=None).policy.cursor(0)
+    with pytest.raises(lm.ModelError, match=r"in normalised units\); it is 20.0"):
+        cursor.observe(1, reward=20.0)
+    assert cursor.observe(1, reward=20.0 / model.reward_scale) == 1
+
+
 def test_markov_policies_need_no_rewards():
     markov = lm.plan(guess(), "markov", gap=None).policy
     assert markov.cursor(0).observe(1) == markov.table[1, 1]

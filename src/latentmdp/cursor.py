@@ -129,6 +129,8 @@ class Cursor:
                 f"none leads to {place} ({remedy})"
             )
         values = ", ".join(f"{x:.6g}" for x in np.unique(rewards))
+        if self.model is not None and self.model.units:
+            values += f" in {self.model.units}"
         return (
             f"the reward of {place} must be one that a context which is still possible pays "
             f"({values}); it is {reward!r} ({remedy})"
