@@ -68,3 +68,7 @@ def test_in_ones_own_loop_it_plans_after_every_episode():
 def test_too_many_episodes_are_refused_with_the_remedy():
     with pytest.raises(lm.ModelError, match=f"at most {MOST_DRAWS}; it is 1000000 .psrl draws at"):
         lm.learn(lm.make(RIVER), "psrl-episode", 10**6)
+    short = lm.learn(lm.make("bandit"), "psrl-episode", 5, optimal=(0.0, 1.0))
+    with pytest.raises(lm.ModelError, match="plans after every episode"):
+        short.more(MOST_DRAWS)
+    assert short.more(5).episodes == 10

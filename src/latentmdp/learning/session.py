@@ -108,7 +108,9 @@ class Session:
 
     def extend(self, episodes: int) -> None:
         """Ask for so many more."""
-        self.targets.append(self.target + int(episodes))
+        target = self.target + int(episodes)
+        replace(self.learner.choice, episodes=target)  # refuses too many
+        self.targets.append(target)
 
     def _set_up(
         self, model: LatentMDP, spec: Spec, learner: Learner, random: np.random.Generator
