@@ -99,8 +99,8 @@ SWEEPS = (
         "M different, memory", "M", f"{_WORST}, two different contexts copied, history class",
         _TOLD + " one step earlier; each context {x}/2 times", partial(_told, True), (2, 4, 8),
         0.5, "The signal must be remembered: policies without memory know nothing where they "
-        "decide. (`bernstein` with memory is not measured in this version.)", 10**9, GAPS[2:8], algorithms=("mvp", "lucrl"),
-        policy_class="history",
+        "decide. (`bernstein` with memory is not measured in this version.)", 10**9, GAPS[2:8],
+        algorithms=("mvp", "lucrl"), policy_class="history",
     ),
     Sweep(
         "S", "S", f"{_WORST}, states copied", _CHOICE + "; each state {x}/3 times",
