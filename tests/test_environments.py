@@ -204,7 +204,7 @@ def follow(env, policy):
         state, reward, _, truncated, info = env.step(cursor.action)
         total += reward
         if not truncated:
-            cursor.observe(info["symbol"], state)
+            cursor.observe(state, symbol=info["symbol"])
     return total
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from latentmdp import LatentMDP, PolicyGraph, evaluate, reach_weights
+from latentmdp import LatentMDP, PolicyGraph, evaluate, learn, reach_weights
 from latentmdp.domains.lower_bound import hard_instance
 from latentmdp.evaluation import context_optimal
+from latentmdp.theory.bounds import lower_bound
 
 PAGE = Path(__file__).parents[1] / "docs" / "errata.md"
 
@@ -422,3 +424,54 @@ def test_e22_with_an_approximate_planner_regret_itself_is_linear():
     main = math.sqrt(0.25 * K) * iota_of(1, 1, 2, 1, K, 0.1)
     assert regret > 100 * (main + iota_of(1, 1, 2, 1, K, 0.1) ** 2)  # no sublinear bound on it
     assert approximate == 0.0
+
+
+def test_e23_one_instance_for_all_k_contradicts_logarithmic_regret():
+    """MVP at the paper's constants and UCB1's bound, both below the stated bound at large K."""
+    instance = hard_instance(1, 6, 2, eps=0.25, reward=1.0)
+    model, C = instance.model(), 2 ** (instance.d2 - 1) * 2
+    assert instance.eps == 0.25  # Var* = x^2 / 4 whatever K is: the first bullet holds
+    best = instance.x * (0.5 + instance.eps)
+
+    def stated(K):
+        return instance.x * math.sqrt(model.M * C * K) / (32 * math.sqrt(2))
+
+    # one context: Markov policies are all that memory could do; with the instance fixed, regret
+    # is far above the bound at first, flattens, and falls below it
+    runs = {K: learn(model, "mvp", K, optimal=(best, best)) for K in (10**6, 10**13)}
+    assert runs[10**6].regret > stated(10**6)
+    assert runs[10**13].regret < 0.5 * stated(10**13)
+    assert runs[10**13].final_value == pytest.approx(best)
+
+    def ucb1(K, gap, arms):
+        """Auer, Cesa-Bianchi, Fischer (2002), Theorem 1: for rewards in [0, 1]."""
+        return (arms - 1) * (8 * math.log(K) / gap + (1 + math.pi**2 / 3) * gap)
+
+    for gap, arms in ((0.25, C), (1e-3, 10**4)):  # any instance: some K refutes any constant
+        assert any(ucb1(10.0**e, gap, arms) < 1e-6 * 10 ** (e / 2) for e in range(1, 80))
+    # in the right order there is no contradiction: eps is made for K, and shrinks with it
+    tied = [lower_bound(1, 6, 2, K, x=1.0).eps for K in (10**6, 10**13)]
+    assert tied[1] < tied[0] / 1000
+
+
+def test_e24_the_empirical_bernstein_lemma_is_one_sided_in_its_source():
+    """Both sides, exactly, for Bernoulli variables; and the room for `ln(4/delta)` in iota."""
+    worst, both_over_one = 0.0, []
+    for n, delta in itertools.product((5, 12, 40, 300), (0.9, 0.5, 0.1, 0.01)):
+        log, k = math.log(2 / delta), np.arange(n + 1)
+        mean = k / n
+        bound = np.sqrt(2 * mean * (1 - mean) * log / (n - 1)) + 7 * log / (3 * (n - 1))
+        for p in np.linspace(0.001, 0.5, 150):
+            weight = binom.pmf(k, n, p)
+            above, below = weight[p - mean > bound].sum(), weight[mean - p > bound].sum()
+            worst = max(worst, (above + below) / delta)
+            if p == 0.5 and above > 0:
+                both_over_one.append((above + below) / above)
+    assert worst < 0.2  # as printed: no counterexample here
+    assert both_over_one == pytest.approx(2 * np.ones(len(both_over_one)))  # twice what is quoted
+    assert len(both_over_one) > 5
+    sizes = itertools.product((1, 2, 50), (1, 3, 100), (1, 2, 30), (1, 10, 10**4), (1, 10**9))
+    for M, S, A, H, K in sizes:
+        for delta in (0.999, 0.1, 1e-9):
+            needed = math.log(4 * M * S**2 * A * H * K**2 / delta)
+            assert needed <= iota_of(M, S, A, H, K, delta)

@@ -130,7 +130,7 @@ def test_monte_carlo_agrees(seed):
     for _ in range(2000):
         m = rng.choice(model.M, p=model.w)
         s = int(rng.choice(model.S, p=model.nu[m]))
-        cursor, total = policy.cursor(s), 0.0
+        cursor, total = policy.cursor(s, model), 0.0
         for t in range(model.H):
             row = (m * model.S + s) * model.A + cursor.action
             i = model.indptr[row] + rng.choice(
@@ -139,7 +139,7 @@ def test_monte_carlo_agrees(seed):
             )
             total += model.discount**t * model.reward[i]
             s = int(model.next[i])
-            cursor.observe(int(model.symbol[i]), s)
+            cursor.observe(s, reward=float(model.reward[i]))
         sample.append(total)
     log, n = np.log(2 / 1e-9), len(sample)
     span = model.max_return - model.min_return

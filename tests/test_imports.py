@@ -9,7 +9,7 @@ SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {"errors", "_version", "_gymnasium", "_stack", "_workers", "_interrupts", "_notice", "_sealed"}
     | {"canonical", "totals", "kernels", "model", "description"},
-    {"policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
     {"evaluation", "drawing", "environments"},
     {"planning"},
     {"optimism"},

@@ -40,7 +40,7 @@ def test_cursor_follows_the_definition(pair):
         cursor = policy.cursor(history[0])
         for i in range(0, len(history) - 3, 3):
             s, a, seen, nxt = history[i : i + 4]
-            cursor.observe(d.symbol(s, a, seen, nxt), nxt)
+            cursor.observe(nxt, symbol=d.symbol(s, a, seen, nxt))
         assert cursor.action == action
 
 
@@ -57,7 +57,7 @@ def test_successors_of_arrays_equal_the_cursor(pair):
     found = policy.successors(nodes, symbols, nexts)
     for n, y, s, k in zip(nodes, symbols, nexts, found, strict=True):
         cursor = lm.Cursor(policy, int(n))
-        cursor.observe(int(y), int(s))
+        cursor.observe(int(s), symbol=int(y))
         assert cursor.node == k
 
 
@@ -83,8 +83,8 @@ def test_merging_and_plain_pruning_keep_behaviour_on_impossible_observations_too
             for _ in range(model.H):
                 assert a.action == b.action
                 y, s = int(rng.integers(model.symbol.max() + 2)), int(rng.integers(model.S))
-                a.observe(y, s)
-                b.observe(y, s)
+                a.observe(s, symbol=y)
+                b.observe(s, symbol=y)
 
 
 def test_merging_finds_equal_subtrees():
@@ -142,10 +142,10 @@ def test_unexpected_observations_go_to_the_default_node():
     model = lm.make("maze:size=3,goals=2,horizon=5,seed=0")
     policy = PolicyGraph.from_tree(model, lambda history: len(history) % 4)
     cursor = policy.cursor(0)
-    cursor.observe(symbol=99, next=2)
+    cursor.observe(2, symbol=99)
     assert cursor.node == policy.default[1, 2]
     with pytest.raises(lm.ModelError, match="next state must be from 0 to"):
-        cursor.observe(0, model.S)
+        cursor.observe(model.S)
     with pytest.raises(lm.ModelError, match="first state must be from 0 to"):
         policy.cursor(-1)
 

@@ -161,7 +161,7 @@ def test_values_of_actions_are_the_librarys(browser, report, run, maze):
         for step in steps[:-1]:
             shown = page.locator(".action.chosen .numbers").inner_text().split(" / ")
             assert float(shown[0]) == pytest.approx(belief @ ev.alpha[cursor.node], abs=6e-4)
-            cursor.observe(step.symbol, step.next)
+            cursor.observe(step.next, symbol=step.symbol)
             belief = step.belief
             page.locator("#explore-forward").click()
 
@@ -182,3 +182,16 @@ def test_shades_show_what_they_say(browser, report, run, maze):
                 assert f"{most:,}" in page.locator(".world .key").inner_text()
             if kind == "known":
                 assert shaded == (snapshot[0].sum(axis=1) > 0).sum()
+
+
+def test_the_explorer_speaks_in_user_units(browser, tmp_path):
+    base = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4")
+    raw = lm.LatentMDP.from_arrays(
+        base.P, base.R * 400.0 - 30.0, base.w, base.nu, base.H, max_return=None
+    )
+    learned = lm.learn(raw.normalized(), "greedy", episodes=300)
+    path = lm.write_report(learned, tmp_path / "report.html", units="user")
+    with Watched(browser, path) as page:
+        worth = lm.evaluate(raw, learned.policy).value
+        assert f"worth {worth:.4f} per episode" in page.locator(".phase-text").inner_text()
+        assert "regret (user units)" in page.locator("#chart-regret").inner_text()

@@ -14,7 +14,7 @@ _HOME = {
     "LatentMDP": "model",
     "Layout": "model",
     "PolicyGraph": "policy",
-    "Cursor": "policy",
+    "Cursor": "cursor",
     "initial_belief": "belief",
     "update_belief": "belief",
     "reach_weights": "belief",
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.cursor import Cursor
     from latentmdp.domains import make
     from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
     from latentmdp.errors import ModelError
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP, Layout
     from latentmdp.optimism import optimistic_plan
     from latentmdp.planning.plan import Plan, plan
-    from latentmdp.policy import Cursor, PolicyGraph
+    from latentmdp.policy import PolicyGraph
     from latentmdp.report import write_report
     from latentmdp.theory.audit import audit
     from latentmdp.theory.bounds import lower_bound, predecessor_bound, upper_bound

@@ -43,6 +43,56 @@ def sum_tolerance(length: Any) -> Any:
     return (length + 8) * 2.0**-50
 
 
+REWARD_TOLERANCE = 1e-9
+"""Rewards of one place are equal if they differ by at most this share of the largest there.
+
+The one place where rewards are compared: symbols, the learner, cursors and beliefs come here.
+"""
+
+
+def reward_tolerance(largest: Any, scale: float) -> Any:
+    """How far two equal rewards of one place may be apart.
+
+    `largest`: the largest absolute reward of the place, `(state, action)` or, where rewards sit on
+    transitions, `(state, action, next)`. `scale`: the largest of the model; a few units in its last
+    place are rounding error too, so that `0.3 - 0.1 - 0.2` is 0.
+    """
+    return np.maximum(REWARD_TOLERANCE * largest, 2.0**-50 * scale)
+
+
+def match_reward(rewards: Floats, reward: float, scale: float) -> int:
+    """The index of the nearest of a place's `rewards`, or -1 if none of them equals `reward`."""
+    if len(rewards) == 0:
+        return -1
+    nearest = int(np.argmin(np.abs(rewards - reward)))
+    tolerance = reward_tolerance(np.abs(rewards).max(), scale)
+    return nearest if abs(rewards[nearest] - reward) <= tolerance else -1
+
+
+def rank_rewards(place: Ints, reward: Floats, scale: float | None = None) -> Ints:
+    """Symbols: the index of each reward among the distinct ones of its place, in ascending order.
+
+    Sorted rewards with a gap of at most `reward_tolerance` between neighbours are one reward. So
+    equality is an equivalence: a chain of rewards, each equal to the next, is one reward, also
+    where its ends are further apart.
+    """
+    scale = float(np.abs(reward).max(initial=0.0)) if scale is None else scale
+    order = np.lexsort((reward, place))
+    p, r = place[order], reward[order]
+    new_place = np.ones(len(p), dtype=bool)
+    new_place[1:] = p[1:] != p[:-1]
+    starts = np.flatnonzero(new_place)
+    largest = np.maximum.reduceat(np.abs(r), starts) if len(r) else r
+    tolerance = np.repeat(reward_tolerance(largest, scale), np.diff(np.append(starts, len(r))))
+    new_reward = new_place.copy()
+    new_reward[1:] |= np.diff(r) > tolerance[1:]
+    count = np.cumsum(new_reward)
+    first_of_place = np.maximum.accumulate(np.where(new_place, count, 0))
+    rank = np.empty(len(p), dtype=np.int64)
+    rank[order] = count - first_of_place
+    return rank
+
+
 def floats(name: str, value: ArrayLike) -> Floats:
     """`value` as a finite float64 array."""
     try:
@@ -143,9 +193,9 @@ def build_rows(
     if not observe_rewards:
         return Rows(indptr, nxt, np.zeros_like(nxt), prob, reward)
     if constant_in_rows(indptr, reward):
-        of_row = _rank_in_group(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
+        of_row = rank_rewards(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
         return Rows(indptr, nxt, of_row[row], prob, reward)
-    symbol = _rank_in_group(row % (S * A) * S + nxt, reward)
+    symbol = rank_rewards(row % (S * A) * S + nxt, reward)
     order = np.lexsort((nxt, symbol, row))
     return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
 
@@ -189,28 +239,14 @@ def _add_up(
     starts = np.flatnonzero(first)
     total = np.add.reduceat(prob, starts)
     low, high = np.minimum.reduceat(reward, starts), np.maximum.reduceat(reward, starts)
-    differ = low != high
-    if differ.any() and observe_rewards:
-        i = int(np.argmax(differ))
+    scale = float(np.abs(reward).max(initial=0.0))
+    apart = high - low > reward_tolerance(np.maximum(np.abs(low), np.abs(high)), scale)
+    if apart.any() and observe_rewards:
+        i = int(np.argmax(apart))
         row, nxt = divmod(int(key[starts[i]]), sizes.S)
         raise ModelError(
             f"{_row_name(sizes, row)} must have one reward per next state when rewards are "
             f"observed; next={nxt} has {float(low[i])} and {float(high[i])}"
         )
-    mean = np.where(differ, np.add.reduceat(prob * reward, starts) / total, low)
+    mean = np.where(low != high, np.add.reduceat(prob * reward, starts) / total, low)
     return key[starts], total, mean
-
-
-def _rank_in_group(group: Ints, value: Floats) -> Ints:
-    """Index of each value among the distinct values of its group, in ascending order."""
-    order = np.lexsort((value, group))
-    g, v = group[order], value[order]
-    new_group = np.ones(len(g), dtype=bool)
-    new_group[1:] = g[1:] != g[:-1]
-    new_value = np.ones(len(g), dtype=bool)
-    new_value[1:] = new_group[1:] | (v[1:] != v[:-1])
-    count = np.cumsum(new_value)
-    first_of_group = np.maximum.accumulate(np.where(new_group, count, 0))
-    rank = np.empty(len(g), dtype=np.int64)
-    rank[order] = count - first_of_group
-    return rank

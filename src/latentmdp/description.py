@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Ints, rank_rewards
 from latentmdp.model import LatentMDP
 from latentmdp.totals import extreme_totals
 
@@ -35,6 +35,7 @@ class Description:
     first_states_differ: bool
     alike: tuple[tuple[int, ...], ...]
     names: dict[str, tuple[str, ...] | None]
+    units: str = ""  # in words; empty where rewards are as they were given
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -52,6 +53,7 @@ class Description:
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
         ]
+        lines += [f"totals are in {self.units}"] if self.units else []
         groups = [group for group in self.alike if len(group) > 1]
         if groups:
             shown = "; ".join(
@@ -85,9 +87,11 @@ def describe(model: LatentMDP) -> Description:
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     moves = _row_digest(row, M * S * A, model.next, model.prob)
-    pays = _row_digest(row, M * S * A, model.next, model.reward)
-    if not model.rewards_on_transitions:
-        pays = np.unique(model.row_reward, return_inverse=True)[1]
+    if model.rewards_on_transitions:
+        rank = rank_rewards(row % (S * A) * S + model.next, model.reward)
+        pays = _row_digest(row, M * S * A, model.next, rank)
+    else:
+        pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
     by_context = [digest.reshape(M, S * A) for digest in (moves, pays)]
     differ = [
         tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))
@@ -123,6 +127,7 @@ def describe(model: LatentMDP) -> Description:
             "states": model.state_names,
             "actions": model.action_names,
         },
+        units=model.units_in_words,
     )
 
 

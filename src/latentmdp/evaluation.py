@@ -9,6 +9,8 @@ from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, check_fits
 
+SHOWN = 6  # contexts that a repr lists
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -24,6 +26,14 @@ class Evaluation:
     variance: float
     contexts: Floats
     context_variances: Floats
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{x:.6g}" for x in self.contexts[:SHOWN])
+        more = f", ... {len(self.contexts)} in all" if len(self.contexts) > SHOWN else ""
+        return (
+            f"Evaluation(value {self.value:.6g}, variance {self.variance:.6g}, by context: "
+            f"{shown}{more}; alpha of {len(self.alpha)} nodes)"
+        )
 
 
 def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:

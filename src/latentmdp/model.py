@@ -2,9 +2,11 @@
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
 `horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the index of the reward among the contexts' rewards there, with hidden rewards always 0.
+rewards the index of the reward among the contexts' rewards there (equal up to the tolerance of
+`canonical.rank_rewards`), with hidden rewards always 0.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -245,7 +247,8 @@ class LatentMDP:
     def normalized(self) -> "LatentMDP":
         """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
 
-        Remembers both (`reward_scale`, `reward_shift`); `in_user_units` turns values back.
+        Remembers both (`reward_scale`, `reward_shift`): `in_user_units` turns values back,
+        `difference_in_user_units` regret and gaps, `denormalized` the model.
         A model that already satisfies both conditions keeps its rewards.
         """
         shift = min(0.0, float(self.reward.min()))
@@ -261,14 +264,50 @@ class LatentMDP:
             1.0, labels,
         )  # fmt: skip
 
-    def in_user_units(self, value: float) -> float:
-        """A value of this model in the units of the rewards before `normalized()`."""
+    def denormalized(self) -> "LatentMDP":
+        """A copy with the rewards as they were before `normalized()`, up to rounding."""
+        if not self.units:
+            return self
+        rows = self.rows._replace(reward=self.reward * self.reward_scale + self.reward_shift)
+        labels: dict[str, Any] = {name: getattr(self, name) for name in _LABELS}
+        labels |= {"reward_scale": 1.0, "reward_shift": 0.0}
+        return self._checked(
+            self.sizes, rows, self.w, self.nu, self.horizon, self.observe_rewards, self.discount,
+            None, labels,
+        )  # fmt: skip
+
+    def in_user_units(self, value: Any) -> Any:
+        """A value of an episode (or an array) in the units of the rewards before `normalized()`.
+
+        For values only: what is a difference of values has `difference_in_user_units`.
+        """
         steps = (
             float(self.horizon)
             if self.discount == 1.0
             else (1.0 - self.discount**self.horizon) / (1.0 - self.discount)
         )
         return value * self.reward_scale + self.reward_shift * steps
+
+    def difference_in_user_units(self, difference: Any) -> Any:
+        """A difference of values in those units: regret, a gap, the value of information.
+
+        The shift of the rewards cancels in it.
+        """
+        return difference * self.reward_scale
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        given = (self.reward_scale, self.reward_shift) == (1.0, 0.0)
+        return "" if given else "normalised units"
+
+    @property
+    def units_in_words(self) -> str:
+        """What 1 stands for; empty where rewards are as they were given."""
+        if not self.units:
+            return ""
+        shift = f", after adding {-self.reward_shift:.6g} at every step" * (self.reward_shift != 0)
+        return f"{self.units}: a reward of 1 stands for {self.reward_scale:.6g} of yours{shift}"
 
     # ------------------------------------------------------------------ reading
 
@@ -313,6 +352,11 @@ class LatentMDP:
         return not canonical.constant_in_rows(self.indptr, self.reward)
 
     @cached_property
+    def largest_reward(self) -> float:
+        """The largest absolute reward: what rounding error is measured against."""
+        return float(np.abs(self.reward).max())
+
+    @cached_property
     def row_reward(self) -> Floats:
         """`(M*S*A,)` expected reward of each row."""
         if self.rewards_on_transitions:
@@ -344,12 +388,22 @@ class LatentMDP:
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
         """The symbol an agent sees with this reward there; -1 if no context can give it."""
-        for m in range(self.M):
-            row = (m * self.S + state) * self.A + action
-            for i in range(self.indptr[row], self.indptr[row + 1]):
-                if self.next[i] == next and (not self.observe_rewards or self.reward[i] == reward):
-                    return int(self.symbol[i])
-        return -1
+        rows = (np.arange(self.M) * self.S + state) * self.A + action
+        here = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
+        here = here[self.next[here] == next]
+        if not self.observe_rewards:
+            return 0 if len(here) else -1
+        found = canonical.match_reward(self.reward[here], reward, self.largest_reward)
+        return int(self.symbol[here[found]]) if found >= 0 else -1
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that values and runs depend on; names, layout and units are not among it."""
+        found = hashlib.sha256()
+        for name in ("w", "nu", "indptr", "next", "symbol", "prob", "reward"):
+            found.update(getattr(self, name).tobytes())
+        found.update(repr((self.M, self.S, self.A, self.H, self.discount)).encode())
+        return found.hexdigest()[:16]
 
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""

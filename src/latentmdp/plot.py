@@ -89,10 +89,22 @@ def regret(
             )  # fmt: skip
     for label, (episodes, limit) in (bounds or {}).items():
         ax.plot(np.asarray(episodes), np.asarray(limit), color=FAINT, ls="--", lw=1.0, label=label)
-    ax.set(xlabel="episodes", ylabel="regret")
+    ax.set(xlabel="episodes", ylabel=_with_units("regret", tables))
     if log:
         ax.set(xscale="log", yscale="log")
     return _finished(ax)
+
+
+def _with_units(text: str, things: Any) -> str:
+    """`text (units)` for runs or plans that are not in plain rewards; mixed ones are refused."""
+    every = things.values() if isinstance(things, Mapping) else [things]
+    flat = [x for one in every for x in (one if isinstance(one, (list, tuple)) else [one])]
+    found = {getattr(thing, "units", "") for thing in flat}
+    if len(found) > 1:
+        named = ", ".join(sorted(units or "rewards as given" for units in found))
+        raise ModelError(f"what is drawn together must be in the same units; found {named}")
+    units = found.pop() if found else ""
+    return f"{text} ({units})" if units else text
 
 
 def _labelled(tables: Any) -> list[tuple[str, list[Any]]]:
@@ -191,7 +203,7 @@ def bounds(plan: "Plan | Mapping[str, Plan]", ax: "Axes | None" = None) -> "Axes
         ax.plot(seconds, low, **look, label=str(label) or "policy found")
         ax.plot(seconds, high, **(look | {"ls": ":"}), label="" if label else "upper bound")
         ax.fill_between(seconds, low, high, step="post", color=look["color"], alpha=0.12, lw=0)
-    ax.set(xlabel="seconds", ylabel="value")
+    ax.set(xlabel="seconds", ylabel=_with_units("value", plan))
     return _finished(ax)
 
 

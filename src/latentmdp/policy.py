@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp.canonical import Ints
+from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class PolicyGraph:
 
     >>> policy = PolicyGraph.from_table([[0, 1], [1, 1]])  # action by (step, state)
     >>> cursor = policy.cursor(1)
-    >>> cursor.action, cursor.observe(symbol=0, next=0), cursor.observe(symbol=0, next=1)
+    >>> cursor.action, cursor.observe(0), cursor.observe(1)
     (1, 1, None)
     """
 
@@ -179,11 +180,28 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ running
 
-    def cursor(self, state: int) -> "Cursor":
-        """A cursor at the root node of the first `state`."""
+    @property
+    def model(self) -> "LatentMDP | None":
+        """The model that it was made for, as far as it is known: `plan` says so, files do not."""
+        return self.__dict__.get("_model")
+
+    def for_model(self, model: "LatentMDP") -> "PolicyGraph":
+        """The same policy, which knows its model: cursors then understand rewards."""
+        check_fits(model, self)
+        policy = PolicyGraph.__new__(PolicyGraph)
+        policy.__dict__.update(self.__dict__, _model=model)
+        return policy
+
+    def cursor(self, state: int, model: "LatentMDP | None" = None) -> Cursor:
+        """A cursor at the root node of the first `state`.
+
+        `model` (default: the policy's own) tells what rewards say and what can happen at all.
+        """
         if not 0 <= state < self.S:
             raise ModelError(f"the first state must be from 0 to {self.S - 1}; it is {state}")
-        return Cursor(self, int(self.root[state]))
+        if model is not None:
+            check_fits(model, self)
+        return Cursor(self, int(self.root[state]), self.model if model is None else model)
 
     def successors(self, node: ArrayLike, symbol: ArrayLike, next: ArrayLike) -> Ints:
         """The nodes after observing `(symbol, next)` at `node`, for arrays of one shape.
@@ -273,7 +291,7 @@ class PolicyGraph:
         degree = np.bincount(owner[edges], minlength=self.N)[nodes]
         indptr = np.zeros(len(degree) + 1, dtype=np.int64)
         np.cumsum(degree, out=indptr[1:])
-        return PolicyGraph(
+        graph = PolicyGraph(
             self.step[nodes],
             self.state[nodes],
             self.action[nodes],
@@ -284,6 +302,7 @@ class PolicyGraph:
             new_id[kind[self.root]],
             new_id[kind[self.default]],
         )._freeze()
+        return graph if self.model is None else graph.for_model(self.model)
 
     # ------------------------------------------------------------------ showing, saving
 
@@ -345,40 +364,6 @@ class PolicyGraph:
         if same.any():
             n = int(owner[np.argmax(same)])
             raise ModelError(f"node {n} must have one successor per (symbol, next); it has two")
-
-
-class Cursor:
-    """Runs a policy: where it is (`node`), what it does (`action`), what it sees (`observe`)."""
-
-    __slots__ = ("node", "policy")
-
-    def __init__(self, policy: PolicyGraph, node: int) -> None:
-        self.policy = policy
-        self.node = node
-
-    @property
-    def step(self) -> int:
-        """The current step, from 0."""
-        return int(self.policy.step[self.node])
-
-    @property
-    def action(self) -> int:
-        """The action to take now."""
-        return int(self.policy.action[self.node])
-
-    def observe(self, symbol: int, next: int) -> int | None:
-        """Move on; returns the next action, or None when the episode is over."""
-        policy = self.policy
-        if not 0 <= next < policy.S:
-            raise ModelError(f"the next state must be from 0 to {policy.S - 1}; it is {next}")
-        if self.step == policy.H - 1:
-            return None
-        for e in range(policy.indptr[self.node], policy.indptr[self.node + 1]):
-            if policy.symbol[e] == symbol and policy.next[e] == next:
-                self.node = int(policy.node[e])
-                return self.action
-        self.node = int(policy.default[self.step + 1, next])
-        return self.action
 
 
 @lru_cache(maxsize=16)

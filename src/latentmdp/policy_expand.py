@@ -65,14 +65,18 @@ def expand(
     flat = [edge for n in range(len(nodes)) for edge in edges.get(n, ())]
     degree = [len(edges.get(n, ())) for n in range(len(nodes))]
     symbol_, next_, node_ = np.array(flat, dtype=np.int64).reshape(-1, 3).T
-    return PolicyGraph.from_arrays(
-        [n[0] for n in nodes],
-        [n[1] for n in nodes],
-        actions,
-        np.concatenate([[0], np.cumsum(degree, dtype=np.int64)]),
-        symbol_,
-        next_,
-        node_,
-        root,
-        default,
-    ).prune()
+    return (
+        PolicyGraph.from_arrays(
+            [n[0] for n in nodes],
+            [n[1] for n in nodes],
+            actions,
+            np.concatenate([[0], np.cumsum(degree, dtype=np.int64)]),
+            symbol_,
+            next_,
+            node_,
+            root,
+            default,
+        )
+        .prune()
+        .for_model(model)
+    )

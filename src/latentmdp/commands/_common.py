@@ -124,6 +124,12 @@ Discount = Annotated[
         "--discount", metavar="D", help="In place of the model's own.", show_default=False
     ),
 ]
+UserUnits = Annotated[
+    bool,
+    typer.Option(
+        "--user-units", help="Show values in the units of the rewards before they were normalised."
+    ),
+]
 AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON object on one line, as the last line."),

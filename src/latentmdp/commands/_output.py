@@ -15,6 +15,12 @@ from typing import Any
 from latentmdp._notice import notice
 
 
+def print_units(model: Any) -> None:
+    """Say what values are in, where that is not the units of the rewards that were given."""
+    if model.units:
+        print_text(f"values are in {model.units_in_words} (--user-units shows yours)")
+
+
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on one line; what is not finite becomes null."""
     print(json.dumps(_plain(values), allow_nan=False))

@@ -40,6 +40,7 @@ class Task(NamedTuple):
     optimal: tuple[float, float] = (0.0, 0.0)
     policy: "PolicyGraph | None" = None
     seconds_optimal: float = 0.0
+    user_units: bool = False  # of the summary; the run itself is in the model's
 
     def begin(self) -> "Run":
         """The run with no episode played yet, or as its checkpoint has it."""
@@ -101,7 +102,9 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
         found = now()
         if task.place is not None:
             found.save(task.place)
-        return found.summary() | {"seed": found.spec.seed}
+        shown = found.in_user_units() if task.user_units else found
+        words = found.model.units_in_words
+        return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
 
 
 # ---------------------------------------------------------------- being stopped
@@ -156,6 +159,7 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
 
     started, first = time.monotonic(), session.done
     shown_at, regret, phases = 0.0, 0.0, 0
+    units = f" {session.model.units}" if session.model.units else ""
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
         def show() -> None:
@@ -172,7 +176,8 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
             left = (now - started) * ahead / max(behind, 1e-9)
             text = (
                 f"{session.done:.4g} of {session.target:.4g} episodes, "
-                f"{session.learner.updates} updates, regret {regret:.6g}, about {left:.0f} s left"
+                f"{session.learner.updates} updates, regret {regret:.6g}{units}, "
+                f"about {left:.0f} s left"
             )
             live.update(Text(text), refresh=True)
 

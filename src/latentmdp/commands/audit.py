@@ -36,6 +36,8 @@ def audit_command(
     if json:
         print_json(report.to_dict())
     else:
+        if found.units:
+            print_text(f"values and regret are in {found.model.units_in_words}")
         print_text(report.text(shutil.get_terminal_size().columns if on_terminal() else 80))
     if report.bugs:
         raise typer.Exit(1)

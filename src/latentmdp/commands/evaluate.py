@@ -11,9 +11,10 @@ from latentmdp.commands._common import (
     Horizon,
     ModelArgument,
     PolicyArgument,
+    UserUnits,
     read_model,
 )
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands._output import print_json, print_table, print_text, print_units
 
 MOST_LINES = 40
 
@@ -27,6 +28,7 @@ def evaluate_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Value and variance of a policy in a model, exactly."""
@@ -34,6 +36,7 @@ def evaluate_command(
     from latentmdp.formats import load_policy
 
     found = read_model(model, hidden_rewards, horizon, discount)
+    found = found.denormalized() if user_units else found
     graph = load_policy(policy)
     result = evaluate(found, graph)
     facts: dict[str, Any] = {"value": result.value, "variance": result.variance}
@@ -45,10 +48,11 @@ def evaluate_command(
             "probabilities": probabilities.tolist(),
         }
     if json:
-        print_json(facts)
+        print_json(facts | ({"units": found.units} if found.units else {}))
         return
     print_text(f"value     {result.value:.10g}")
     print_text(f"variance  {result.variance:.10g}")
+    print_units(found)
     print()
     names = found.context_names or [str(m) for m in range(found.M)]
     columns = (names, found.w.tolist(), facts["contexts"], result.context_variances.tolist())

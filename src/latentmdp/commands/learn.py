@@ -12,6 +12,7 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    UserUnits,
     read_model,
     some_path,
     whole_number,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
 MOST = 100_000  # runs of one command
-GOES_WITH_RESUME = ("resume", "jobs", "json")
+GOES_WITH_RESUME = ("resume", "jobs", "json", "user_units")
 
 
 def learn_command(
@@ -42,7 +43,14 @@ def learn_command(
         ),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="mvp, bernstein, ...")
+        str,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="mvp, bernstein (the paper), lucrl, lucrl-uncapped, ucrl, greedy, psrl (draws at "
+            "doublings only, so it may stay wrong for long), psrl-episode (draws after every "
+            "episode, at most 1e5 of them), random, oracle.",
+        ),
     ] = "mvp",
     episodes: Annotated[
         int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e9.")
@@ -65,7 +73,12 @@ def learn_command(
     ] = None,
     delta: Annotated[float, typer.Option("--delta", help="Confidence.")] = 0.1,
     bonus_scale: Annotated[
-        float, typer.Option("--bonus-scale", help="Multiplies the bonus; the paper is 1.")
+        float,
+        typer.Option(
+            "--bonus-scale",
+            help="Multiplies the bonus. 1 is the paper; in practice 0.01 for bernstein, 0.001 for "
+            "mvp (docs/how_to_learn.md).",
+        ),
     ] = 1.0,
     simulator: Annotated[
         str, typer.Option("--simulator", help="counts (by blocks) or episodes (step by step).")
@@ -105,6 +118,7 @@ def learn_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
@@ -140,6 +154,7 @@ def learn_command(
         if not many:
             lock.close()  # the run itself holds its folder
         with catching_interrupts():
+            tasks = [task._replace(user_units=user_units) for task in tasks]
             results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
@@ -213,6 +228,9 @@ def _seeds_of(folder: Path) -> list[int]:
 
 
 def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | None) -> None:
+    words = ""
+    for result in results:
+        words = result.pop("units_in_words")
     if json:
         if not many:
             print_json(results[0])
@@ -235,6 +253,10 @@ def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | N
     first = results[0]
     print_text(f"optimum of the class between {first['optimal_lower']:.6g} and "
                f"{first['optimal_upper']:.6g}")  # fmt: skip
+    if first["units"] == "user units":
+        print_text("regret and values are in the units of the rewards before they were normalised")
+    elif words:
+        print_text(f"regret and values are in {words} (--user-units shows yours)")
     if results[0]["bonus_scale"] != 1.0:
         print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper's constants are 1)")
     if out is not None:

@@ -16,10 +16,11 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    UserUnits,
     read_model,
     whole_number,
 )
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands._output import print_json, print_table, print_text, print_units
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def plan_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """Plan in a known model: a policy, its exact value, and a bound on its whole class."""
@@ -92,6 +94,8 @@ def plan_command(
 
     _check_out(out, policy_class)
     found = read_model(model, hidden_rewards, horizon, discount)
+    found = found.denormalized() if user_units else found
+    given = found
     if minimize:
         found = negated(found)
     options: dict[str, Any] = {
@@ -103,18 +107,21 @@ def plan_command(
         if out is not None:
             raise ModelError("--compare makes many policies; --out needs one (leave one out)")
         _compare(found, options, sign, json)
+        if not json:
+            print_units(given)
         return
     with _progress_line(sign, quiet=json) as progress:
         result = plan(found, policy_class, method=method, progress=progress, **options)
     if out is not None:
         write_policy(result.policy, found, out)
     if json:
-        print_json(_facts(result, sign))
+        print_json(_facts(result, sign) | ({"units": given.units} if given.units else {}))
         return
     low, high = _in_sign(result, sign)
     print_text(f"policy   {policy_class}, {_size(result.policy)}")
     print_text(f"value    {sign * result.lower:.10g}")
     print_text(f"optimum  between {low:.10g} and {high:.10g} (gap {result.gap:.3%})")
+    print_units(given)
     print_text(f"status   {result.status}: {EXPLAINED[result.status]}")
     print_text(
         f"effort   {result.seconds:.2f} s, {result.nodes} nodes, {result.work} units of work, "

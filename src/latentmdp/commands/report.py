@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, some_path, whole_number
+from latentmdp.commands._common import AsJson, UserUnits, some_path, whole_number
 from latentmdp.commands._output import Say, print_json, print_text, working
 from latentmdp.errors import ModelError
 
@@ -50,6 +50,7 @@ def report_command(
             show_default=False,
         ),
     ] = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Write one HTML page about saved runs or studies: regret, bounds, an episode explorer."""
@@ -73,6 +74,7 @@ def report_command(
         page = write_report(
             folders, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
             study=studies, title=title, phases=phases, progress=say,
+            units="user" if user_units else "model",
         )  # fmt: skip
     size = page.stat().st_size
     if json:

@@ -11,6 +11,7 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    UserUnits,
     read_model,
 )
 from latentmdp.commands._output import print_json, print_table, print_text
@@ -27,10 +28,12 @@ def show_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Sizes, totals, where the contexts differ, a picture."""
     found = read_model(model, hidden_rewards, horizon, discount)
+    found = found.denormalized() if user_units else found
     description = found.describe()
     if out is not None:
         from latentmdp.drawing import save_picture

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.canonical import REWARD_TOLERANCE, match_reward, rank_rewards
 from latentmdp.errors import ModelError
 from latentmdp.learning.state import State
 from latentmdp.model import LatentMDP
 from latentmdp.optimism.model import Known
 
 ESTIMABLE = ("w", "nu", "R")
-SAME = 1e-9  # rewards closer than this are one reward
+SCALE = 1.0  # rewards are compared as those of a model whose largest is 1: totals are at most 1
 
 Step = tuple[int, int, float, int]  # state, action, reward, next
 
@@ -98,15 +99,15 @@ class Knowledge:
 
     def symbol(self, state: int, action: int, nxt: int, reward: float, total: float) -> int:
         """What the policy sees besides the next state; -1 if no context can give it."""
-        if not reward >= 0.0 or total > 1.0 + SAME:
+        if not reward >= 0.0 or total > 1.0 + REWARD_TOLERANCE:
             raise ModelError(
                 "rewards must be at least 0 and total at most 1 in an episode; "
                 f"this one is {reward!r} and makes {total:.17g} (scale them: see normalized())"
             )
         rewards, symbols = self._by_context(state, action, nxt)
-        match = np.flatnonzero(np.abs(rewards - reward) <= SAME)
-        if len(match):
-            return int(symbols[match[0]])
+        match = match_reward(rewards, reward, SCALE)
+        if match >= 0:
+            return int(symbols[match])
         if "R" in self.estimate:
             return -1
         values = ", ".join(f"{x:.6g}" for x in np.unique(rewards))
@@ -149,7 +150,8 @@ class Knowledge:
             return
         for state, action, reward, nxt in path:
             rewards, symbols = self._by_context(state, action, nxt)
-            if symbols[context] not in symbols[np.abs(rewards - reward) <= SAME]:
+            match = match_reward(rewards, reward, SCALE)
+            if match < 0 or symbols[context] != symbols[match]:
                 raise ModelError(
                     f"the context must be one that pays what was seen; context {context} pays "
                     f"{rewards[context]:.6g} for (state {state}, action {action}, next {nxt}), the "
@@ -161,7 +163,7 @@ class Knowledge:
         rewards = self._rewards[0]
         for state, action, reward, nxt in path:
             at = self._place(context, state, action, nxt)
-            if self.seen[at] and abs(rewards[at] - reward) > SAME:
+            if self.seen[at] and match_reward(rewards[[at[0]], at[1]], reward, SCALE) < 0:
                 raise ModelError(
                     f"the reward of (context {context}, state {state}, action {action}, next {nxt})"
                     f" must be deterministic; it was {rewards[at]:.6g} and is {reward:.6g}"
@@ -195,7 +197,8 @@ class Knowledge:
             row, column = self._place(context, state, action, nxt)
             rewards[row, column], self.seen[row, column] = reward, True
             rows = np.arange(row % pairs, len(rewards), pairs)  # of all contexts
-            symbols[rows, column] = np.unique(rewards[rows, column], return_inverse=True)[1]
+            place = np.zeros(len(rows), dtype=np.int64)
+            symbols[rows, column] = rank_rewards(place, rewards[rows, column], SCALE)
         return self._rewards_as(rewards, symbols)
 
     # ------------------------------------------------------------------ plain data
@@ -221,8 +224,5 @@ class Knowledge:
 
 def _symbols(R: np.ndarray) -> np.ndarray:
     """Index of each reward among the contexts' rewards at its place (context is the first axis)."""
-    flat = R.reshape(len(R), -1)
-    symbols = np.zeros(flat.shape, dtype=np.int64)
-    for i in range(flat.shape[1]):
-        symbols[:, i] = np.unique(flat[:, i], return_inverse=True)[1]
-    return symbols.reshape(R.shape)
+    place = np.tile(np.arange(R[0].size), len(R))
+    return rank_rewards(place, R.reshape(-1)).reshape(R.shape)

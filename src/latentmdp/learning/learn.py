@@ -40,12 +40,14 @@ def learn(
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
-    `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `psrl`, `greedy`, `random`,
-    `oracle`. `bonus_scale` 1 is the paper. `simulator`: `counts` (cost by updates) or `episodes`
-    (step by step), the same law. `optimal`: a `Plan` or `(lower, upper)` of the class's optimum;
-    without one it is planned with a fixed amount of work. `audit` keeps every phase for `audit`.
-    `ties`: which of several optimistic policies is played (docs/learning.md). `observer` is called
-    with each finished phase.
+    `algorithm`: `bernstein`, `mvp` (the paper); `lucrl`, `ucrl`, `greedy`, `random`, `oracle`;
+    `psrl` (draws at doublings only, and may stay wrong for long), `psrl-episode` (draws after every
+    episode, at most 10^5 of them). `bonus_scale` 1 is the paper, smaller ones are for practice
+    (docs/how_to_learn.md). `simulator`: `counts` (cost by updates) or `episodes` (step by step),
+    the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
+    class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
+    phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
+    `observer` is called with each finished phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
@@ -101,12 +103,10 @@ def find_optimal(
     model: LatentMDP, spec: Spec, optimal: Any = None
 ) -> tuple[tuple[float, float], PolicyGraph | None, float]:
     """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
-    from latentmdp.policy import check_fits
+    from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
     started = time.perf_counter()
     if optimal is None:
-        from latentmdp.planning.plan import plan_whole
-
         optimal = plan_whole(
             model,
             policy_class=spec.policy_class,
@@ -115,10 +115,15 @@ def find_optimal(
             work_limit=OPTIMAL_WORK[spec.policy_class],
             memory_limit=OPTIMAL_MEMORY,
         )
-    policy = getattr(optimal, "policy", None)
-    if policy is not None:
-        check_fits(model, policy)
-        lower, upper = float(optimal.lower), float(optimal.upper)
+    policy = None
+    if isinstance(optimal, Plan):
+        check_made_for(optimal, model, "optimal")
+        if optimal.policy_class != spec.policy_class:
+            raise ModelError(
+                f"optimal must be a plan of the class that learns, {spec.policy_class}; it is of "
+                f"the {optimal.policy_class} class, whose optimum is another one"
+            )
+        policy, lower, upper = optimal.policy, float(optimal.lower), float(optimal.upper)
     else:
         lower, upper = _pair(optimal)
     if policy is None and spec.algorithm == "oracle":

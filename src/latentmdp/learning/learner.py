@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.learning.counts import Counts
 from latentmdp.learning.knowledge import Knowledge, Step
@@ -32,7 +33,7 @@ from latentmdp.learning.state import (
     restore_generator,
     save_state,
 )
-from latentmdp.policy import Cursor, PolicyGraph
+from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -115,7 +116,7 @@ class Learner:
             return None
         if played != asked:
             symbol = -1  # off the policy: go on from the default node
-        return self._cursor.observe(symbol, nxt)  # l. 8
+        return self._cursor.observe(nxt, symbol=symbol)  # l. 8
 
     def end(self, context: int) -> bool:
         """The context, told in hindsight; returns whether the solver was called."""
@@ -123,7 +124,7 @@ class Learner:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
         self.knowledge.observe(m, self._path)
-        triggered = []  # the flag, as the rows that raise it; cleared in every episode
+        triggered: list[int] = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
             n = self.counts.record(row, nxt)  # l. 12
@@ -132,9 +133,10 @@ class Learner:
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if triggered:  # l. 17
-            self.update(np.unique(triggered))  # l. 18
-        return bool(triggered)  # l. 19, 20: else the policy stays
+        if triggered or self.choice.every_episode:  # l. 17
+            self.update(np.unique(np.array(triggered, dtype=np.int64)))  # l. 18
+            return True
+        return False  # l. 19, 20: the policy stays
 
     def cancel(self) -> None:
         """Drop the episode under way; nothing of it is counted."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from latentmdp.learning.units import RunInUserUnits
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
@@ -43,6 +44,17 @@ class Run:
         self.phases: list[Any] | None = None  # kept by `learn(..., audit=True)`
 
     # ------------------------------------------------------------------ numbers
+
+    @property
+    def units(self) -> str:
+        """What numbers are in: `normalised units`, or nothing where rewards are as given."""
+        return self.model.units
+
+    def in_user_units(self) -> RunInUserUnits:
+        """The run for reading in the units of the rewards before `normalized()`."""
+        from latentmdp.learning.units import RunInUserUnits
+
+        return RunInUserUnits(self)
 
     @property
     def spec(self) -> Spec:
@@ -72,7 +84,7 @@ class Run:
     @property
     def policy(self) -> PolicyGraph:
         """The policy in force at the end."""
-        return self._session.learner.policy
+        return self._session.learner.policy.for_model(self.model)
 
     @property
     def final_value(self) -> float:
@@ -147,6 +159,7 @@ class Run:
             "optimal_upper": self.optimal[1],
             "final_value": self.final_value,
             "bonus_scale": self.spec.bonus_scale,
+            "units": self.units,
             "complete": self.complete,
             "seconds_planning": self.seconds_planning,
             "seconds_simulation": self.seconds_simulation,
@@ -250,7 +263,8 @@ class Run:
         slack = max(self.optimal[1], self.best_value) - self.best_value
         if slack * self.episodes > 0.01 * max(low[-1], 1e-9):
             ax.fill_between(ends, low, low + slack * ends, alpha=0.2, color=line.get_color(), lw=0)
-        ax.set(xscale="log", yscale="log", xlabel="episodes", ylabel="regret")
+        label = f"regret ({self.units})" if self.units else "regret"
+        ax.set(xscale="log", yscale="log", xlabel="episodes", ylabel=label)
         ax.legend()
         return ax
 

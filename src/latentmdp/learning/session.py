@@ -62,7 +62,7 @@ class Phase:
     value: float  # of the policy in the true model
     optimistic_value: float
     upper: float
-    triggered: bool  # False only for the last phase of a run
+    triggered: bool  # False for the last phase of a run, and where a policy is drawn every episode
     policy: PolicyGraph
     counts: Counts
     visits: tuple[Array, Array, Array]  # (node, context, visits) of all its episodes, by cell
@@ -108,7 +108,9 @@ class Session:
 
     def extend(self, episodes: int) -> None:
         """Ask for so many more."""
-        self.targets.append(self.target + int(episodes))
+        target = self.target + int(episodes)
+        replace(self.learner.choice, episodes=target)  # refuses too many
+        self.targets.append(target)
 
     def _set_up(
         self, model: LatentMDP, spec: Spec, learner: Learner, random: np.random.Generator
@@ -129,6 +131,8 @@ class Session:
         first, length, triggered = self.done + 1, self.pending, False
         started = clock()
         left = self.target - self.done - length
+        every_episode = learner.choice.every_episode
+        left = min(left, 1) if every_episode else left
         while left > 0 and not triggered:
             if stop is not None and stop():
                 self.pending = length
@@ -141,26 +145,28 @@ class Session:
             left -= k
         assert triggered or first > 1, "the very first episode is a first visit: an update"
         self.done, self.pending = self.done + length, 0
-        self._record(first, length, triggered)
+        self._record(first, length, triggered or every_episode)
         if observer is not None:
             observer(self._phase(first, length, triggered))
-        if not triggered:
+        if not triggered and not every_episode:
             self.seconds["simulation"] += clock() - started
             return
-        changed = self.simulator.replay(learner.counts)  # Alg. 1, l. 11 to 16
+        changed = np.zeros(0, dtype=np.int64)
+        if triggered:
+            changed = self.simulator.replay(learner.counts)  # Alg. 1, l. 11 to 16
         learner.episode = self.done + 1
         planning = clock()
         self.stayed = learner.update(changed)  # l. 18
         planned = clock()
-        if not self.stayed:
+        if not self.stayed or not triggered:
             self.value = self.simulator.play(learner.policy)
         self.seconds["planning"] += planned - planning
         self.seconds["simulation"] += clock() - planned + planning - started
 
-    def _record(self, first: int, length: int, triggered: bool) -> None:
+    def _record(self, first: int, length: int, updated: bool) -> None:
         learner = self.learner
         gap = learner.upper - learner.optimistic_value
-        updates, kept = learner.updates + triggered, int(self.stayed)
+        updates, kept = learner.updates + updated, int(self.stayed)
         self.rows.append((first, length, self.value, learner.optimistic_value, gap, updates, kept))
 
     def _phase(self, first: int, length: int, triggered: bool) -> Phase:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 POLICY_CLASSES = ("markov", "history")
+MOST_DRAWS = 10**5
+"""Episodes of an algorithm that plans after every one: a minute or two on small models."""
 TIES = ("secondary", "ladder", "incumbent")  # which of several argmax policies is played
 
 
@@ -123,6 +125,18 @@ class Choice:
             raise ModelError(
                 f"algorithm must be one of {', '.join(algorithms())}; it is {self.algorithm!r}"
             )
+        if self.every_episode and self.episodes > MOST_DRAWS:
+            raise ModelError(
+                f"{self.algorithm} plans after every episode, so episodes must be at most "
+                f"{MOST_DRAWS}; it is {self.episodes} (psrl draws at doublings and takes any)"
+            )
+
+    @property
+    def every_episode(self) -> bool:
+        """Whether a new policy is made after every episode, and not only at doublings."""
+        from latentmdp.optimism.confidence import RULES
+
+        return self.algorithm in RULES and RULES[self.algorithm].every_episode
 
 
 def algorithms() -> list[str]:

@@ -98,6 +98,7 @@ class Rule:
     own_unvisited: bool = False  # the rule itself says what a row without visits is worth
     every_next: bool = False  # the rule wants a slot for every next state, seen or not
     random: bool = False  # coefficients of unchanged rows change too
+    every_episode: bool = False  # a new policy after every episode, and not only at doublings
     code: int = 0  # of its compiled twin in kernels/optimistic_refresh.py, if it has one
 
 
@@ -183,6 +184,10 @@ register("lucrl-uncapped", "bonus", lucrl, cap=math.inf, own_unvisited=True)
 register("ucrl", "interval", l1_ball)
 register("greedy", "bonus", estimate, code=4)
 register("psrl", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True)
+register(
+    "psrl-episode", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True,
+    every_episode=True,
+)  # fmt: skip
 
 # what breaks ties, see ties.py
 SECONDARY = Rule("one-standard-error", "bonus", one_standard_error, code=3)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.planning.budget import insisting_on_interrupts
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, check_fits
 
 Progress = Callable[[float, int, float, float], None]
 
@@ -40,11 +40,34 @@ class Plan:
     work: int  # units spent; equal limits on work give equal plans
     seconds: float
     history: tuple[tuple[float, int, float, float], ...]  # (seconds, work, lower, upper)
+    model_digest: str = ""  # of the model that it was made for
+    reward_scale: float = 1.0  # and its units: the user's reward is `reward * scale + shift`
+    reward_shift: float = 0.0
 
     @property
     def gap(self) -> float:
         """`(upper - lower) / |upper|`; 0 where they are equal."""
         return relative_gap(self.lower, self.upper)
+
+    def in_user_units(self) -> "Plan":
+        """The same plan for the model as it was before `normalized()`, in its units."""
+        model = self.policy.model
+        if model is None:
+            raise ModelError("the plan's policy must know its model, as that of plan does")
+        if not model.units:
+            return self
+        lower, upper = model.in_user_units(self.lower), model.in_user_units(self.upper)
+        history = [(s, w, *map(model.in_user_units, bounds)) for s, w, *bounds in self.history]
+        own = model.denormalized()
+        return replace(
+            self, policy=self.policy.for_model(own), lower=lower, upper=upper,
+            history=tuple(history), model_digest=own.digest, reward_scale=1.0, reward_shift=0.0,
+        )  # fmt: skip
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        return "" if self.policy.model is None else self.policy.model.units
 
     def __repr__(self) -> str:
         return (
@@ -106,9 +129,29 @@ def plan(
         policy, lower = _better(model, warm_policy, policy, lower)
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
-        policy, lower, max(found.upper, lower), status, found.method, policy_class, found.nodes,
-        found.work, time.perf_counter() - begun, tuple(found.history),
+        policy.for_model(model), lower, max(found.upper, lower), status, found.method,
+        policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
+        model.digest, model.reward_scale, model.reward_shift,
     )  # fmt: skip
+
+
+def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
+    """Refuse what is not a plan, and a plan for another model or in other units."""
+    if not isinstance(plan, Plan):
+        raise ModelError(f"{what} must be a Plan, as plan gives; it is a {type(plan).__name__}")
+    check_fits(model, plan.policy)
+    if plan.model_digest == model.digest:
+        return
+    if (plan.reward_scale, plan.reward_shift) != (model.reward_scale, model.reward_shift):
+        raise ModelError(
+            f"{what} must be in the units of the model, where a reward of 1 stands for "
+            f"{model.reward_scale:.6g}; the plan's stands for {plan.reward_scale:.6g} (plan the "
+            "model that is used, after normalized())"
+        )
+    raise ModelError(
+        f"{what} must be made for this very model; it was made for another one (weights, first "
+        "states, transitions, rewards, whether they are observed, horizon or discount differ)"
+    )
 
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
@@ -147,8 +190,6 @@ def _better(
 def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
     if warm is None:
         return None
-    from latentmdp.evaluation import check_fits
-
     policy = getattr(warm, "policy", warm)
     if not isinstance(policy, PolicyGraph):
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.evaluation import context_optimal
+from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
     common_best,
@@ -12,8 +12,9 @@ from latentmdp.report.groups import (
     distinct_models,
     episode_grid,
     group_runs,
+    units_of,
 )
-from latentmdp.report.limits import lower_limit, update_limit, upper_limit
+from latentmdp.report.limits import exploring_begins, lower_limit, update_limit, upper_limit
 from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
 from latentmdp.report.sections import plan_seconds
 from latentmdp.report.world import world
@@ -29,43 +30,63 @@ MAX_SOURCES = 16  # learners in the explorer
 
 def content(
     runs: Sequence["Run"],
+    shown: Sequence["Run"],
     plans: Sequence[tuple[str, "Plan"]],
     phases: int,
     folders: Sequence[Path | None],
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The whole document; `folders` are those that runs were read from, None for others."""
+    """The whole document; `folders` are those that runs were read from, None for others.
+
+    `shown` are the runs in the units of the page. The explorer gets models and policies in their
+    own units and converts what it shows.
+    """
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
     members = [[runs[i] for i in group.runs] for group in groups]
-    of_run = common_best(runs, which, [plan for _, plan in plans])
+    of_run = common_best(shown, which, [plan for _, plan in plans])
     best = [of_run[group.runs[0]] for group in groups]
+    read = [[shown[i] for i in group.runs] for group in groups]
+    user = [run.units == "user units" for run in shown]
     places = [folders[group.runs[0]] for group in groups]
     sources, left_out = _sources(groups, members, best, phases, places, progress)
     for name, plan in reversed(plans):
-        phase = plan_phase(models[0], plan.policy, plan.lower)
+        value = evaluate(models[0], plan.policy).value
+        phase = plan_phase(models[0], plan.policy, value)
         sources.append(
             {"name": f"plan, {name}", "model": 0, "total": 1, "best": None, "phases": [phase]}
         )
     data: dict[str, Any] = {
         "groups": [
             {"label": group.label, "curves": curves(found, value)}
-            for group, found, value in zip(groups, members, best, strict=True)
+            for group, found, value in zip(groups, read, best, strict=True)
         ],
-        **_limits(groups, members),
+        **_limits(groups, members, read),
         "optima": _optima(groups, members, best),
-        "models": [world(model) for model in models],
+        "units": units_of(shown),
+        "models": [
+            world(model) | {"userUnits": any(u for u, m in zip(user, which, strict=True) if m == i)}
+            for i, model in enumerate(models)
+        ],
         "sources": sources,
         "plans": [{"name": name, "history": _history(plan)} for name, plan in plans],
         "leftOut": left_out,
+        "exploring": [
+            (group.label, episode, found[0].episodes)
+            for group, found in zip(groups, members, strict=True)
+            if (episode := exploring_begins(found[0])) is not None
+        ],
     }
     if plans:
         value = context_optimal(models[0])[0][0]  # (M, S)
-        data["informed"] = float(models[0].w @ (models[0].nu * value).sum(axis=1))
+        known = float(models[0].w @ (models[0].nu * value).sum(axis=1))
+        data["informed"] = models[0].in_user_units(known) if user[0] else known
     return data
 
 
-def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> dict[str, Any]:
+def _limits(
+    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], read: Sequence[Sequence["Run"]]
+) -> dict[str, Any]:
     """Bounds on regret and on updates, each drawn once for all groups that share it."""
     regret: dict[str, dict[str, Any]] = {}
     updates: dict[str, dict[str, Any]] = {}
@@ -79,17 +100,20 @@ def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> di
         )
         > 1
     )
-    for group, found in zip(groups, members, strict=True):
+    for group, found, shown in zip(groups, members, read, strict=True):
         run = found[0]
+        one = run.model.reward_scale if shown[0].units == "user units" else 1.0  # a difference of 1
         x = episode_grid(min(run.episodes for run in found))
         suffix = f", {group.label}" if several else ""
         bound = upper_limit(run, x)
         if bound is not None:
             name = f"theorem's upper bound{suffix}"
-            regret.setdefault(name, {"name": name, "x": x.tolist(), "y": bound["curve"],
+            y = rounded(one * bound["curve"])
+            regret.setdefault(name, {"name": name, "x": x.tolist(), "y": y,
                                      "dash": "5 4", "off": len(regret) > 0})  # fmt: skip
         name = f"losing every episode{suffix}"
-        regret.setdefault(name, {"name": name, "x": x.tolist(), "y": rounded(x * run.best_value),
+        y = rounded(x * one * run.best_value)
+        regret.setdefault(name, {"name": name, "x": x.tolist(), "y": y,
                                  "dash": "1 3", "off": True})  # fmt: skip
         name = f"the most that doubling allows{suffix}"
         if len(updates) < 3:
@@ -98,7 +122,8 @@ def _limits(groups: Sequence["Group"], members: Sequence[Sequence["Run"]]) -> di
         if least is not None:
             name = f"lower bound for any learner{suffix}"
             if name not in {entry["name"] for entry in lower}:
-                lower.append({"name": name, "x": least["episode"], "y": least["value"]})
+                lower.append({"name": name, "x": least["episode"],
+                              "y": one * least["value"]})  # fmt: skip
     kept = sorted(regret.values(), key=lambda limit: bool(limit["off"]))[:6]
     return {"limits": kept, "updateLimits": list(updates.values()), "lowerLimits": lower}
 

@@ -100,6 +100,12 @@ def common_best(
     return [best[place] for place in places]
 
 
+def units_of(runs: Sequence["Run"]) -> str:
+    """The units of all runs in words, or nothing; runs of several models may differ in them."""
+    found = sorted({run.units or "rewards as given" for run in runs})
+    return "" if found == ["rewards as given"] else " and ".join(found)
+
+
 def curves(runs: Sequence["Run"], best: float) -> dict[str, Any]:
     """Regret against `best`, value, updates of a group on a common grid, bands over seeds."""
     grid = episode_grid(min(run.episodes for run in runs))

@@ -13,6 +13,7 @@ from latentmdp.report.encode import rounded
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
+LARGE = 2**23  # nodes x contexts x states of an optimistic evaluation that is done 40 times
 PROVED = ("mvp", "bernstein")  # the algorithms of the theorem
 
 
@@ -33,7 +34,7 @@ def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
         Gamma=model.Gamma, variance=variance, delta=spec.delta,
     )  # fmt: skip
     curve = bound.main * np.sqrt(grid / spec.episodes) + bound.lower_order
-    return {"curve": rounded(curve), "variance": variance, "iota": bound.iota}
+    return {"curve": curve, "variance": variance, "iota": bound.iota}
 
 
 def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
@@ -42,6 +43,16 @@ def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
 
     model = run.model
     return rounded([max_updates(model.M, model.S, model.A, model.H, int(k)) for k in grid])
+
+
+def exploring_begins(run: "Run") -> float | None:
+    """The episode from which bonuses no longer cover the run's last policy; None for large ones."""
+    from latentmdp.theory.exploration import exploring_from
+
+    policy = run.policy
+    if policy.N * run.model.M * run.model.S > LARGE:
+        return None
+    return exploring_from(run.model, policy, run.spec)
 
 
 def lower_limit(run: "Run") -> dict[str, Any] | None:

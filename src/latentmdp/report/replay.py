@@ -75,7 +75,7 @@ def page_episode(
         if belief is not None:
             belief = update_belief(model, belief, state, action, nxt, symbol=symbol)
         steps.append(PageStep(state, action, symbol, float(model.reward[i]), nxt, belief))
-        cursor.observe(symbol, nxt)
+        cursor.observe(nxt, symbol=symbol)
         state = nxt
     return first, steps
 

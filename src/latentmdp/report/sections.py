@@ -43,7 +43,8 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
     members = [[runs[j] for j in group.runs] for group in groups]
     facts = [_numbers(m, best[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
     cards = [_card(i, g, members[i], facts[i]) for i, g in enumerate(groups)]
-    parts: list[Any] = [tag("ul", *cards, class_="cards")] if len(cards) <= CARDS else []
+    parts: list[Any] = _units_words(runs)
+    parts += [tag("ul", *cards, class_="cards")] if len(cards) <= CARDS else []
     if len(groups) > 1:
         rows = [_row(g, facts[i]) for i, g in enumerate(groups)]
         headers = ["learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
@@ -53,6 +54,15 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
             headers, rows = [headers[i] for i in shown], [tuple(r[i] for i in shown) for r in rows]
         parts.append(table("All learners at their last episode", headers, rows))
     return section("short", "In short", *parts)
+
+
+def _units_words(runs: Sequence["Run"]) -> list[Html]:
+    """What regret and values are in, where rewards were normalised."""
+    if any(run.units == "user units" for run in runs):
+        words = "Regret and values are in the units of the rewards before they were normalised."
+        return [tag("p", words)]
+    found = sorted({run.model.units_in_words for run in runs if run.units})
+    return [tag("p", f"Regret and values are in {one}.") for one in found]
 
 
 def _numbers(runs: Sequence["Run"], best: float) -> dict[str, Any]:
@@ -101,9 +111,12 @@ def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def regret_section(
-    several_seeds: bool, limits: Sequence[dict[str, Any]], lower: Sequence[dict[str, Any]]
+    several_seeds: bool,
+    limits: Sequence[dict[str, Any]],
+    lower: Sequence[dict[str, Any]],
+    exploring: Sequence[tuple[str, float, int]] = (),
 ) -> Html:
-    """The regret chart and how to read it."""
+    """The regret chart and how to read it; `exploring`: learner, from which episode, played."""
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
@@ -121,7 +134,31 @@ def regret_section(
             "The diamond is the paper's lower bound: averaged over the secrets of this family, no "
             "learner ends below it."
         )
-    return section("regret", "Regret", tag("p", " ".join(words)), tag("div", id="chart-regret"))
+    parts = [tag("p", " ".join(words))]
+    if exploring:
+        parts.append(tag("p", exploring_words(exploring)))
+    return section("regret", "Regret", *parts, tag("div", id="chart-regret"))
+
+
+def exploring_words(exploring: Sequence[tuple[str, float, int]]) -> str:
+    """Why curves coincide at first and rise again later."""
+    listed = "; ".join(
+        f"{label}: about {_rough(episode)}" + (" (after its end)" if episode > played else "")
+        for label, episode, played in exploring
+    )
+    return (
+        "As long as the bonuses of all rows are large, every policy looks perfect, ties decide, "
+        "and optimistic learners play alike. When the bonuses of the rows that a good policy "
+        "visits fall below what it leaves to be gained, the learner goes to look at what it knows "
+        "less, and regret rises again: it begins to explore, as the proof has it, and has not "
+        f"forgotten anything. Expected from this episode on, or a few times as late: {listed}. A "
+        "smaller bonus_scale explores earlier and less."
+    )
+
+
+def _rough(episode: float) -> str:
+    """Two digits are all that is known."""
+    return number(float(f"{episode:.2g}"))
 
 
 def band_words() -> str:
@@ -230,11 +267,8 @@ def _model_words(i: int, model: LatentMDP, models: int) -> list[Html]:
         f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} "
         f"steps, at most Γ = {model.Gamma} next states; rewards {rewards}."
     )
-    if model.reward_scale != 1.0 or model.reward_shift != 0.0:
-        words += (
-            f" Rewards were normalised: 1 here is {number(model.reward_scale)} of the original "
-            f"units, after adding {number(-model.reward_shift)} per step."
-        )
+    if model.units:
+        words += f" Rewards are in {model.units_in_words}."
     button = tag("button", f"save the model as {name}", type="button", class_="save",
                  data_model=i, data_file=name)  # fmt: skip
     return [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
@@ -41,6 +42,7 @@ def write_report(
     title: str | None = None,
     phases: int = 12,
     progress: Callable[[str], None] = lambda text: None,
+    units: str = "model",
 ) -> Path:
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
@@ -50,7 +52,8 @@ def write_report(
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
     `study`: scaling studies to plot, or folders with a `study.json`; then `runs` may be empty.
-    `progress` is told, in words, what is being done.
+    `progress` is told, in words, what is being done. `units`: `model`, or `user` for values and
+    regret in the units of the rewards before `normalized()`.
     """
     found, folders = _runs(runs)
     given = [study] if isinstance(study, (Study, str, os.PathLike)) else study or []
@@ -59,13 +62,21 @@ def write_report(
         raise ModelError("a report needs at least one run or study; it was given none")
     if not isinstance(phases, int) or phases < 0:
         raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
-    plans = _named(plan, lambda p: f"{p.policy_class} class")
+    if units not in ("model", "user"):
+        raise ModelError(f"units must be model or user; it is {units!r}")
+    plans = _named(plan, lambda p: f"{getattr(p, 'policy_class', 'no')} class")
     audits = _named(audit, lambda a: "audit")
     if plans and not found:
         raise ModelError("planning certificates are about a run's model; no run was given")
+    for name, one in plans:
+        check_made_for(one, found[0].model, f"the plan ({name})")
+    shown = found
+    if units == "user":
+        shown = [run.in_user_units() for run in found]
+        plans = [(name, one.in_user_units()) for name, one in plans]
     data: dict[str, Any] = {"plans": [], "sources": [], "scaling": scaling_data(studies)}
-    data |= content(found, plans, phases, folders, progress) if found else {}
-    parts = _sections(found, data, plans, audits) if found else []
+    data |= content(found, shown, plans, phases, folders, progress) if found else {}
+    parts = _sections(found, shown, data, plans, audits) if found else []
     if studies:
         parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
         data.setdefault("lead", study_lead(studies))
@@ -109,20 +120,22 @@ def _title(runs: Sequence["Run"]) -> str:
 
 def _sections(
     runs: Sequence["Run"],
+    shown: Sequence["Run"],
     data: dict[str, Any],
     plans: Sequence[tuple[str, "Plan"]],
     audits: Sequence[tuple[str, Any]],
 ) -> list[tuple[str, str, Html]]:
-    """`(id, name in the contents, html)` of each section."""
+    """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
     from latentmdp.report.groups import common_best, distinct_models, group_runs
 
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
-    best = common_best(runs, which, [plan for _, plan in plans])
+    best = common_best(shown, which, [plan for _, plan in plans])
     found = [
-        ("short", "In short", sections.in_short(runs, groups, best)),
+        ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(
-            any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"])),
+            any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"],
+            data.pop("exploring"))),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",
@@ -138,7 +151,8 @@ def _sections(
         html = sections.plan_section(plans, data.pop("informed"))
         found.append(("planning", "Planning", html))
     if audits:
-        found.append(("audit", "Audit", audit_section(audits)))
+        normalised = sorted({model.units_in_words for model in models if model.units})
+        found.append(("audit", "Audit", audit_section(audits, normalised)))
     found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
     data["lead"] = sections.lead(runs, models, groups)
     return found

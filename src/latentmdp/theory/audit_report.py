@@ -80,6 +80,15 @@ class AuditReport:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        verdicts: dict[str, list[str]] = {}
+        for row in self.rows:
+            verdicts.setdefault(row.verdict, []).append(row.name)
+        parts = [f"{len(verdicts.pop('held', []))} of {len(self.rows)} rows held"]
+        parts += [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items()]
+        parts += [f"{len(self.faults)} faults"] * bool(self.faults)
+        return f"AuditReport({'; '.join(parts)}; str() is the table)"
+
     def text(self, width: int = 80) -> str:
         """The table, at most so many columns wide (80 at least); what the rows mean beside it if
         there is room, else below it."""

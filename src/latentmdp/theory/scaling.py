@@ -32,6 +32,30 @@ def choice(gap: float, *, p: float = 0.5, horizon: int = 2) -> LatentMDP:
     return LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], horizon)
 
 
+def told(gap: float, *, signal: float = 0.75, remembered: bool = False) -> LatentMDP:
+    """Two contexts that differ: in context `m` action `m` wins with `1/2 + gap`, the other 1/2.
+
+    First a state tells the context, rightly with probability `signal`: the belief decides what is
+    best. States: start, told 0, told 1, decide, win, lose. The decision is made where one was told,
+    or, if it is to be `remembered`, one step later, where policies without memory know nothing.
+    """
+    if not (0.0 < gap < 0.5 and 0.0 < signal < 1.0):
+        raise ModelError(f"told needs gaps in (0, 1/2), signals in (0, 1); {gap}, {signal} found")
+    P, R = np.zeros((2, 6, 2, 6)), np.zeros((2, 6, 2))
+    for m in (0, 1):
+        P[m, 0, :, 1 + m], P[m, 0, :, 2 - m] = signal, 1.0 - signal
+        for s in (1, 2, 3):
+            for a in (0, 1):
+                better = 0.5 + gap * (a == m)
+                P[m, s, a, 4:] = better, 1.0 - better
+        if remembered:
+            P[m, 1:3] = np.eye(6)[3]
+        P[m, 4, :, 4] = P[m, 5, :, 5] = 1.0
+    R[:, 4] = 1.0
+    nu = np.eye(6)[[0, 0]]
+    return LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 4 if remembered else 3)
+
+
 def more_contexts(model: LatentMDP, copies: int) -> LatentMDP:
     """Each context `copies` times, with its share of the weight."""
     P, R, w, nu = _arrays(model)

@@ -23,6 +23,7 @@ from latentmdp.model import LatentMDP
 
 ALGORITHMS = ("mvp", "bernstein", "lucrl")
 OPTIMAL_WORK = 2 * 10**7
+RESOLUTION = 2.0 ** (1 / 16)  # between neighbouring gaps, where the worst one is looked for
 BROKEN = 1e-9  # an optimistic value this far below the best known one has lost optimism
 
 
@@ -31,7 +32,7 @@ class Sweep:
     """One size varied. `make(x, seed, gap)` is the instance; `gap` is None for fixed instances.
 
     With `gaps` the regret of a size is the largest over them (and below them while that is more,
-    and halfway to the neighbours): the worst instance of a family.
+    and then between the neighbours, down to a factor `RESOLUTION`): the worst of a family.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Sweep:
     scale: Callable[[float], float] | None = None  # bonus_scale by size; None is the paper's 1
     algorithms: tuple[str, ...] = ALGORITHMS
     quick: tuple[float, ...] = ()  # sizes of the one-minute version
+    policy_class: str = "markov"
 
     def episodes_at(self, x: float) -> int:
         """`K` at size `x`."""
@@ -69,13 +71,18 @@ def _measured(sweep: Sweep, x: float, seed: int, algorithm: str) -> Row:
     if not sweep.gaps:
         regret, short = _regret(sweep, x, seed, algorithm, math.nan)
         return row | {"regret": regret, "short": short}
-    # Regret is a staircase in the gap (snapshots double), so each seed shifts the grid.
-    shift = 2.0 ** -float(np.random.default_rng(seed).random())
+    # Regret is the gap times a number of episodes that comes in powers of two (snapshots double):
+    # a grid with the same phase at all sizes would give lattice points, whose slopes agree to the
+    # digit for all seeds. So every seed and size shifts the grid, and the search goes on finely.
+    shift = 2.0 ** -float(np.random.default_rng([seed, *np.float64(x).tobytes()]).random())
     found = {g: _regret(sweep, x, seed, algorithm, g * shift) for g in sweep.gaps}
     while (g := _worst(found)) == min(found):  # the worst one may lie below the grid
         found[g / 2.0] = _regret(sweep, x, seed, algorithm, g / 2.0 * shift)
-    for g in (_worst(found) * math.sqrt(2.0), _worst(found) / math.sqrt(2.0)):
-        found[g] = _regret(sweep, x, seed, algorithm, g * shift)
+    step = math.sqrt(2.0)
+    while step >= RESOLUTION * (1.0 - 1e-9):
+        for g in (_worst(found) * step, _worst(found) / step):
+            found[g] = _regret(sweep, x, seed, algorithm, g * shift)
+        step = math.sqrt(step)
     worst = _worst(found)
     short = max(short for _, short in found.values())
     return row | {"regret": found[worst][0], "short": short, "gap": worst * shift}
@@ -91,10 +98,10 @@ def _regret(sweep: Sweep, x: float, seed: int, algorithm: str, gap: float) -> tu
 
     model = sweep.make(x, seed, gap)
     limits: dict[str, Any] = {"gap": 1e-6, "time_limit": None, "work_limit": OPTIMAL_WORK}
-    optimal = plan_whole(model, "markov", **limits)
+    optimal = plan_whole(model, sweep.policy_class, **limits)
     scale = 1.0 if sweep.scale is None else sweep.scale(x)
     run = learn(
-        model, algorithm, sweep.episodes_at(x), "markov", bonus_scale=scale, seed=seed,
+        model, algorithm, sweep.episodes_at(x), sweep.policy_class, bonus_scale=scale, seed=seed,
         optimal=optimal,
     )  # fmt: skip
     return run.regret, max(float(run.best_value - run.table["optimistic_value"].min()), 0.0)
@@ -137,6 +144,7 @@ def entry(sweep: Sweep, rows: Iterable[Row]) -> dict[str, Any]:
     return {
         "name": sweep.name, "parameter": sweep.parameter, "label": sweep.label,
         "model": sweep.model, "theorem_exponent": sweep.theorem_exponent,
+        "policy_class": sweep.policy_class,
         "rows": [{k: v for k, v in row.items() if k not in ("short", "cpu")} for row in kept],
         "fits": fits, "left_out": [row for row in rows if row["short"] > BROKEN],
         "note": sweep.note, "cpu_seconds": sum(row["cpu"] for row in rows),

@@ -16,7 +16,14 @@ from functools import partial
 
 from latentmdp.domains import make
 from latentmdp.model import LatentMDP
-from latentmdp.theory.scaling import choice, more_actions, more_contexts, more_states, slowed
+from latentmdp.theory.scaling import (
+    choice,
+    more_actions,
+    more_contexts,
+    more_states,
+    slowed,
+    told,
+)
 from latentmdp.theory.study import Sweep
 
 GAPS = tuple(2.0**-j for j in range(5, 15))
@@ -34,6 +41,14 @@ def _worst(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
 def _fixed(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
     model = make(GARNET.format(**SMALL, seed=seed))
     return slowed(model, int(x) // model.H) if kind == "H" else _copied(model, kind, int(x))
+
+
+def _told(remembered: bool, x: float, seed: int, gap: float) -> LatentMDP:
+    return more_contexts(told(gap, remembered=remembered), int(x) // 2)
+
+
+def _two_contexts(x: float, seed: int, gap: float) -> LatentMDP:
+    return more_contexts(make(GARNET.format(**SMALL | {"M": 2}, seed=seed)), int(x) // 2)
 
 
 def _copied(model: LatentMDP, kind: str, n: int) -> LatentMDP:
@@ -61,6 +76,7 @@ def _inverse(x: float) -> float:
 
 _CHOICE = "one decision, 1/2 against 1/2 + gap, the worst gap below 2^-5"
 _COPIED = GARNET.format(**SMALL, seed="{seed}")
+_TOLD = "two contexts with opposite better actions, 1/2 against 1/2 + gap, told rightly with 3/4"
 _WORST, _FIXED, _RANDOM = "worst gap", "fixed instances", "random instances"
 SWEEPS = (
     Sweep(
@@ -72,6 +88,19 @@ SWEEPS = (
     Sweep(
         "M", "M", f"{_WORST}, contexts copied", _CHOICE + "; each context {x} times",
         partial(_worst, "M"), (1, 2, 4, 8), 0.5, "As the theorem has it.", LARGE, GAPS,
+    ),
+    Sweep(
+        "M different", "M", f"{_WORST}, two different contexts copied",
+        _TOLD + "; each context {x}/2 times", partial(_told, False), (2, 4, 8, 16), 0.5,
+        "The contexts want opposite actions and a signal tells which it is, so what is best "
+        "depends on the belief. As the theorem has it.", LARGE, GAPS,
+    ),
+    Sweep(
+        "M different, memory", "M", f"{_WORST}, two different contexts copied, history class",
+        _TOLD + " one step earlier; each context {x}/2 times", partial(_told, True), (2, 4, 8),
+        0.5, "The signal must be remembered: policies without memory know nothing where they "
+        "decide. (`bernstein` with memory is not measured in this version.)", 10**9, GAPS[2:8],
+        algorithms=("mvp", "lucrl"), policy_class="history",
     ),
     Sweep(
         "S", "S", f"{_WORST}, states copied", _CHOICE + "; each state {x}/3 times",
@@ -116,6 +145,17 @@ SWEEPS = (
         partial(_fixed, "M"), (1, 2, 4, 8), 1.0,
         "The second term. Random instances with more contexts differ also in their gaps (below): "
         "the wider interval there is theirs.", quick=(1, 4),
+    ),
+    Sweep(
+        "M fixed, different", "M", f"{_FIXED}, two different contexts copied",
+        GARNET.format(**SMALL | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
+        _two_contexts, (2, 4, 8, 16), 1.0, "The second term, with contexts that differ.",
+    ),
+    Sweep(
+        "M fixed, memory", "M", f"{_FIXED}, two different contexts copied, history class",
+        GARNET.format(**SMALL | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
+        _two_contexts, (2, 4, 8), 1.0, "The second term for policies with memory.", 10**8,
+        algorithms=("mvp", "lucrl"), policy_class="history",
     ),
     Sweep(
         "S fixed", "S", f"{_FIXED}, states copied", _COPIED + "; each state {x}/3 times",

@@ -1,5 +1,6 @@
 // The report's charts, from its curves.
 
+const inUnits = (text, report) => (report.units ? `${text} (${report.units})` : text);
 const MANY = 8; // with more groups than this, the rest start switched off
 
 function groupSeries(groups, part) {
@@ -36,7 +37,7 @@ function regretChart(host, report) {
   const series = groupSeries(report.groups, "regret");
   for (const limit of report.limits) series.push({ name: limit.name, tone: "var(--soft)", dash: limit.dash, thin: true, x: limit.x, y: limit.y, off: limit.off });
   for (const mark of report.lowerLimits) series.push({ name: mark.name, tone: "var(--bad)", x: [mark.x], y: [mark.y], mark: true });
-  const options = { label: "Cumulative regret over episodes", xLabel: "episodes", yLabel: "regret", series, height: innerWidth < 600 ? 300 : 420, xLog: true, yLog: true, whole: true, x: (k) => `${whole(k)} episodes` };
+  const options = { label: "Cumulative regret over episodes", xLabel: "episodes", yLabel: inUnits("regret", report), series, height: innerWidth < 600 ? 300 : 420, xLog: true, yLog: true, whole: true, x: (k) => `${whole(k)} episodes` };
   const place = element("div");
   let chart = null;
   switches(host, "Axes", [["logarithmic", true], ["linear", false]], (log) => {
@@ -56,7 +57,7 @@ function valueChart(host, report) {
   const series = groupSeries(report.groups, "value");
   report.groups.forEach((g, i) => series.push({ name: `${g.label}: hoped for`, tone: colour(i), dash: "1 4", thin: true, x: g.curves.episode, y: g.curves.optimistic, off: i >= 3 }));
   report.optima.forEach((o) => series.push({ name: o.name, tone: "var(--soft)", dash: "5 4", thin: true, x: [1, o.episodes], y: [o.value, o.value] }));
-  const options = { label: "Value of the policy in force over episodes", xLabel: "episodes", yLabel: "value of the policy", series, xLog: true, yLog: false, steps: true, whole: true, x: (k) => `episode ${whole(k)}` };
+  const options = { label: "Value of the policy in force over episodes", xLabel: "episodes", yLabel: inUnits("value of the policy", report), series, xLog: true, yLog: false, steps: true, whole: true, x: (k) => `episode ${whole(k)}` };
   new Chart(host, options);
 }
 
@@ -66,7 +67,7 @@ function updatesChart(host, report) {
   new Chart(host, { label: "Policy updates over episodes", xLabel: "episodes", yLabel: "updates", series, xLog: true, yLog: false, steps: true, whole: true, x: (k) => `${whole(k)} episodes` });
 }
 
-function planChart(host, plan, i) {
+function planChart(host, plan, report) {
   const x = plan.history.map((h) => h[0]);
   const series = [
     { name: "upper bound", tone: "var(--c1)", dash: "7 3", x, y: plan.history.map((h) => h[2]) },
@@ -75,5 +76,5 @@ function planChart(host, plan, i) {
   const values = series.flatMap((s) => s.y).filter((y) => y !== null);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = Math.max(1e-6, (high - low) * 0.1);
-  new Chart(host, { label: `Bounds over time, ${plan.name}`, xLabel: "seconds", yLabel: "value", series, xLog: false, yLog: false, steps: true, height: 230, yMin: low - room, yMax: high + room, x: (t) => `${short(t)} s` });
+  new Chart(host, { label: `Bounds over time, ${plan.name}`, xLabel: "seconds", yLabel: inUnits("value", report), series, xLog: false, yLog: false, steps: true, height: 230, yMin: low - room, yMax: high + room, x: (t) => `${short(t)} s` });
 }

@@ -24,6 +24,8 @@ function sums(lengths) {
 
 function readModel(data) {
   const name = (names, fallback) => (i) => (names ? names[i] : fallback(i));
+  const [scale, shift] = data.userUnits ? [data.rewardScale, data.rewardShift] : [1, 0];
+  const weights = (steps) => (data.discount === 1 ? steps : (1 - data.discount ** steps) / (1 - data.discount));
   return {
     ...data,
     nu: decode(data.nu),
@@ -36,6 +38,10 @@ function readModel(data) {
     action: name(data.actionNames, (a) => `action ${a}`),
     context: name(data.contextNames, (m) => `context ${m}`),
     row: (m, s, a) => (m * data.S + s) * data.A + a,
+    // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
+    paid: (reward) => scale * reward + shift,
+    total: (sum, steps) => scale * sum + shift * weights(steps),
+    worth: (value, t) => scale * value + shift * weights(data.H - t),
   };
 }
 

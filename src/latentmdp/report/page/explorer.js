@@ -147,9 +147,9 @@ class Explorer {
     this.phaseLabel.textContent = source.phases.length > 1 ? `policy ${whole(phase.number + 1)} of ${whole(source.total)}` : "policy";
     if (phase.length === 0) parts.push(`chosen after the last episode, for episode ${whole(phase.episode)}`);
     else if (phase.episode !== undefined) parts.push(phase.length === 1 ? `in force for episode ${whole(phase.episode)} alone` : `in force for episodes ${whole(phase.episode)} to ${whole(phase.episode + phase.length - 1)}`);
-    parts.push(`worth ${fixed(phase.value, 4)} per episode`);
+    parts.push(`worth ${fixed(this.model.worth(phase.value, 0), 4)} per episode`);
     if (source.best !== null) parts[parts.length - 1] += ` (best known ${fixed(source.best, 4)})`;
-    if (phase.optimistic !== undefined) parts.push(`hoped for ${fixed(phase.optimistic, 4)}`);
+    if (phase.optimistic !== undefined) parts.push(`hoped for ${fixed(this.model.worth(phase.optimistic, 0), 4)}`);
     this.phaseText.textContent = `${parts.join("; ")}.`;
     this.phaseRange.setAttribute("aria-valuetext", `${this.phaseLabel.textContent}, ${this.phaseText.textContent}`);
   }
@@ -207,7 +207,7 @@ class Explorer {
     const over = choice.step === model.H;
     this.stepRange.value = choice.step;
     this.stepRange.setAttribute("aria-valuetext", `step ${choice.step} of ${model.H}`);
-    this.stepText.textContent = `step ${choice.step} of ${model.H}, reward ${short(at.total)}`;
+    this.stepText.textContent = `step ${choice.step} of ${model.H}, reward ${short(model.total(at.total, choice.step))}`;
     const trail = this.episode.slice(0, choice.step + 1).map((entry) => entry.state);
     const arrows = this.prepared.policy.markov && !over ? Array.from({ length: model.S }, (_, s) => this.prepared.policy.action[this.prepared.policy.default[choice.step * model.S + s]]) : null;
     const scene = { at, trail, context: choice.context, heat: this.heat(), arrows, over };
@@ -223,9 +223,9 @@ class Explorer {
     const { model } = this;
     const before = this.choice.step > 0 ? this.episode[this.choice.step - 1] : null;
     const parts = [];
-    if (before) parts.push(`It played ${model.action(before.action)}${before.reward !== 0 ? ` and earned ${short(before.reward)}${model.observeRewards ? "" : " (which it does not see)"}` : ""}, and is in ${model.state(at.state)}.`);
+    if (before) parts.push(`It played ${model.action(before.action)}${model.paid(before.reward) !== 0 ? ` and earned ${short(model.paid(before.reward))}${model.observeRewards ? "" : " (which it does not see)"}` : ""}, and is in ${model.state(at.state)}.`);
     else parts.push(`It starts in ${model.state(at.state)}.`);
-    if (over) parts.push(`The episode is over: total ${short(at.total)}. Now it is told that this was ${model.context(this.choice.context)}.`);
+    if (over) parts.push(`The episode is over: total ${short(model.total(at.total, model.H))}. Now it is told that this was ${model.context(this.choice.context)}.`);
     else parts.push(`It chooses ${model.action(at.action)}${this.overrides.has(at.t) ? ", because you said so" : ""}.`);
     this.now.textContent = parts.join(" ");
   }
@@ -292,9 +292,9 @@ class Explorer {
       const worth = element("span", { class: "worth" });
       if (hoped) worth.append(element("span", { class: "hoped", style: { width: `${(100 * hoped[a]) / top}%` } }));
       if (real) worth.append(element("span", { class: "real", style: { width: `${Math.max(0, (100 * real[a]) / top)}%` } }));
-      const numbers = [real ? fixed(real[a]) : "", hoped ? fixed(hoped[a]) : ""].filter(Boolean).join(" / ");
+      const numbers = [real ? fixed(model.worth(real[a], at.t)) : "", hoped ? fixed(model.worth(hoped[a], at.t)) : ""].filter(Boolean).join(" / ");
       const chosen = a === at.action;
-      const said = `${model.action(a)}${a === at.asked ? ", the policy's choice" : ""}${real ? `, worth ${fixed(real[a])}` : ""}${hoped ? `, hoped ${fixed(hoped[a])}` : ""}`;
+      const said = `${model.action(a)}${a === at.asked ? ", the policy's choice" : ""}${real ? `, worth ${fixed(model.worth(real[a], at.t))}` : ""}${hoped ? `, hoped ${fixed(model.worth(hoped[a], at.t))}` : ""}`;
       return element("button", { type: "button", class: `action${chosen ? " chosen" : ""}`, "aria-pressed": String(chosen), title: chosen ? said : `${said}. Click to see what would have happened.`, onclick: () => this.deviate(at.t, a) },
         element("span", { class: "who" }, `${a === at.asked ? "→ " : ""}${model.action(a)}`), worth, element("span", { class: "numbers" }, numbers));
     });
@@ -302,7 +302,7 @@ class Explorer {
     const keys = [];
     const key = (background, text) => element("span", { class: "key" }, element("i", { style: { background } }), text);
     if (real) keys.push(key("var(--c0)", "really worth, then on with the policy"));
-    if (hoped) keys.push(key("repeating-linear-gradient(135deg, var(--c4) 0 2px, transparent 2px 5px)", "what the learner hoped (1 = nothing ruled out)"));
+    if (hoped) keys.push(key("repeating-linear-gradient(135deg, var(--c4) 0 2px, transparent 2px 5px)", `what the learner hoped (${short(model.worth(1, at.t))} = nothing ruled out)`));
     this.actionKey.replaceChildren(...keys, element("span", { class: "key" }, "Click an action to see what it would have led to."));
   }
 
@@ -324,7 +324,7 @@ class Explorer {
       const best = after ? after.indexOf(Math.max(...after)) : -1;
       const row = element("tr", { "data-step": t, "data-state": entry.state, "data-action": entry.action, "data-next": entry.next, "data-symbol": entry.symbol, "data-reward": entry.reward, "data-belief": JSON.stringify(Array.from(after ?? [])) },
         element("td", {}, String(t + 1)), element("td", { class: "name" }, model.state(entry.state)), element("td", { class: "name" }, model.action(entry.action)),
-        element("td", { class: "number" }, short(entry.reward)), element("td", { class: "name" }, model.state(entry.next)), element("td", { class: "name" }, best < 0 ? "–" : `${model.context(best)} ${fixed(100 * after[best], 1)}%`));
+        element("td", { class: "number" }, short(model.paid(entry.reward))), element("td", { class: "name" }, model.state(entry.next)), element("td", { class: "name" }, best < 0 ? "–" : `${model.context(best)} ${fixed(100 * after[best], 1)}%`));
       return row;
     }));
   }

@@ -1,0 +1,171 @@
+"""Runs, plans, tables, figures, pages and commands of normalised models, in a person's units."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import latentmdp as lm
+from latentmdp import plot
+from latentmdp.cli import run as command
+from latentmdp.report import write_report
+from report_pages import Page
+
+
+@pytest.fixture(scope="module")
+def raw():
+    """Costs and gains in a person's units; a shift and a scale are needed to learn."""
+    base = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4")
+    R = base.R * 400.0 - 30.0
+    return lm.LatentMDP.from_arrays(base.P, R, base.w, base.nu, base.H, max_return=None)
+
+
+@pytest.fixture(scope="module")
+def normal(raw):
+    return raw.normalized()
+
+
+@pytest.fixture(scope="module")
+def run(normal):
+    return lm.learn(normal, "greedy", episodes=3000, seed=1)
+
+
+@pytest.fixture(scope="module")
+def plans(normal):
+    return [lm.plan(normal, name, gap=None) for name in ("history", "markov")]
+
+
+def test_differences_are_scaled_and_not_shifted(raw, normal):
+    assert normal.reward_shift < 0
+    assert normal.reward_scale > 1
+    policies = [lm.PolicyGraph.from_table(np.full((4, 3), a)) for a in (0, 1)]
+    before, after = ([lm.evaluate(m, p).value for p in policies] for m in (raw, normal))
+    assert [normal.in_user_units(v) for v in after] == pytest.approx(before)
+    gap = normal.difference_in_user_units(after[1] - after[0])
+    assert gap == pytest.approx(before[1] - before[0])
+    assert normal.difference_in_user_units(0.0) == 0.0
+
+
+def test_a_model_goes_back_to_its_rewards(raw, normal):
+    back = normal.denormalized()
+    assert np.allclose(back.reward, raw.reward)
+    assert np.array_equal(back.symbol, raw.symbol)
+    assert (back.units, normal.units, raw.units) == ("", "normalised units", "")
+    assert raw.denormalized() is raw
+    assert f"stands for {normal.reward_scale:.6g} of yours, after adding" in str(normal.describe())
+
+
+def test_a_run_in_user_units_is_the_run_of_the_model_before(raw, normal, run):
+    own = run.in_user_units()
+    best = lm.plan(raw, "markov", gap=None)
+    assert own.optimal == pytest.approx((best.lower, best.upper))
+    assert own.final_value == pytest.approx(lm.evaluate(raw, run.policy).value)
+    assert own.regret == pytest.approx(run.regret * normal.reward_scale)
+    assert own.regret_bounds == pytest.approx(np.multiply(run.regret_bounds, normal.reward_scale))
+    table, before = own.table, run.table
+    assert np.allclose(table["regret"], before["regret"] * normal.reward_scale)
+    assert np.allclose(table["planner_gap"], before["planner_gap"] * normal.reward_scale)
+    lost = np.cumsum(table["length"] * (own.best_value - table["value"]))
+    assert np.allclose(table["regret"], lost)
+    assert np.allclose(own.regret_at([1, 500]), run.regret_at([1, 500]) * normal.reward_scale)
+    summary = own.summary()
+    assert (summary["units"], run.summary()["units"]) == ("user units", "normalised units")
+    assert summary["final_value"] == pytest.approx(own.final_value)
+    for act in (lambda: own.more(1), lambda: own.save("x"), own.session):
+        with pytest.raises(lm.ModelError, match="needs the run itself"):
+            act()
+
+
+def test_runs_of_models_as_given_are_not_changed():
+    run = lm.learn(lm.make("bandit"), "greedy", episodes=50, optimal=(0.1, 0.9))
+    assert (run.units, run.in_user_units().units) == ("", "")
+    assert run.in_user_units().table.equals(run.table)
+
+
+def test_a_plan_in_user_units_is_a_plan_of_the_model_before(raw, plans):
+    for plan in plans:
+        own, before = plan.in_user_units(), lm.plan(raw, plan.policy_class, gap=None)
+        assert (own.lower, own.upper) == pytest.approx((before.lower, before.upper))
+        assert own.lower == pytest.approx(lm.evaluate(raw, own.policy).value)
+        assert own.history[-1][2:] == pytest.approx((own.lower, own.upper))
+
+
+def test_figures_say_their_units(run, plans):
+    assert plot.regret(run).get_ylabel() == "regret (normalised units)"
+    assert plot.regret(run.in_user_units()).get_ylabel() == "regret (user units)"
+    assert run.in_user_units().plot().get_ylabel() == "regret (user units)"
+    assert plot.bounds(plans[0]).get_ylabel() == "value (normalised units)"
+    assert plot.bounds(plans[0].in_user_units()).get_ylabel() == "value"
+    with pytest.raises(lm.ModelError, match="must be in the same units; found normalised"):
+        plot.regret({"a": run, "b": run.in_user_units()})
+
+
+def test_the_page_in_user_units(normal, run, plans, tmp_path):
+    pages = {}
+    for units in ("model", "user"):
+        file = write_report(run, tmp_path / "r.html", plan=plans, units=units)
+        pages[units] = Page(file.read_text(encoding="utf-8"))
+    model, user = pages["model"].data, pages["user"].data
+    assert (model["units"], user["units"]) == ("normalised units", "user units")
+    scale, curves = normal.reward_scale, [d["groups"][0]["curves"] for d in (model, user)]
+    regret = [np.array(c["regret"]["middle"], dtype=float) for c in curves]
+    value = [np.array(c["value"]["middle"], dtype=float) for c in curves]
+    assert np.allclose(regret[1], regret[0] * scale, rtol=1e-4)
+    assert np.allclose(value[1], normal.in_user_units(value[0]), rtol=1e-4)
+    for one, other in zip(model["limits"], user["limits"], strict=True):
+        assert np.allclose(other["y"], np.array(one["y"]) * scale, rtol=1e-4)
+    assert user["optima"][0]["value"] == pytest.approx(normal.in_user_units(run.best_value))
+    assert [m["userUnits"] for m in (*model["models"], *user["models"])] == [False, True]
+    # the explorer has the model itself, to be saved and run again, and converts what it shows
+    assert user["models"][0]["reward"] == model["models"][0]["reward"]
+    assert user["sources"][0]["phases"] == model["sources"][0]["phases"]
+    assert user["sources"][0]["best"] == pytest.approx(normal.in_user_units(run.best_value))
+    texts = [" ".join(page.texts) for page in pages.values()]
+    assert "in normalised units: a reward of 1 stands for" in texts[0]
+    assert "units of the rewards before they were normalised" in texts[1]
+    own = plans[0].in_user_units()
+    assert f"{plans[0].lower:.6g}" in texts[0]
+    assert f"{own.lower:.6g}" in texts[1]
+    worth = plans[0].lower - plans[1].upper
+    assert worth >= 0.0
+
+
+def said(arguments, capsys):
+    assert command(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_commands_in_user_units(raw, normal, plans, tmp_path, capsys):
+    file = tmp_path / "model.npz"
+    lm.save(normal, file)
+    policy = tmp_path / "policy.npz"
+    plans[0].policy.save(policy)
+    for words in (["plan", str(file)], ["evaluate", str(file), str(policy)]):
+        text = said(words, capsys)
+        assert "values are in normalised units: a reward of 1 stands for" in text
+        assert "normalised" not in said([*words, "--user-units"], capsys)
+        facts = [json.loads(said([*words, *more, "--json"], capsys).splitlines()[-1])
+                 for more in ([], ["--user-units"])]  # fmt: skip
+        assert facts[0]["units"] == "normalised units"
+        assert facts[1]["value"] == pytest.approx(normal.in_user_units(facts[0]["value"]))
+    assert "normalised units" in said(["show", str(file)], capsys)
+    found = re.findall(r"information\s+between (\S+) and", "".join(
+        said(["plan", str(file), "--compare", *more], capsys) for more in ([], ["--user-units"])
+    ))  # fmt: skip
+    assert float(found[1]) == pytest.approx(float(found[0]) * normal.reward_scale, abs=1e-3)
+
+
+def test_learning_from_the_command_line_in_user_units(raw, normal, tmp_path, capsys):
+    file = tmp_path / "raw.npz"
+    lm.save(raw, file)
+    words = ["learn", str(file), "--normalize", "-a", "greedy", "-k", "500"]
+    one, other = (json.loads(said([*words, *more, "--json"], capsys).splitlines()[-1])
+                  for more in ([], ["--user-units"]))  # fmt: skip
+    assert other["regret"] == pytest.approx(one["regret"] * normal.reward_scale)
+    for name in ("final_value", "optimal_lower", "optimal_upper"):
+        assert other[name] == pytest.approx(normal.in_user_units(one[name]))
+    assert (one["units"], other["units"]) == ("normalised units", "user units")
+    assert "regret and values are in normalised units" in said(words, capsys)
+    text = said([*words, "--user-units"], capsys)
+    assert "regret and values are in the units of the rewards before" in text
