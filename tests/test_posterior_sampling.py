@@ -16,11 +16,11 @@ def test_a_draw_at_doublings_stays_wrong_and_a_draw_per_episode_does_not():
     model = lm.make(RIVER)
     best = lm.plan(model, "markov", gap=None)
     lost = {
-        name: [lm.learn(model, name, 2000, seed=seed, optimal=best).regret for seed in range(3)]
+        name: [lm.learn(model, name, 2000, seed=seed, optimal=best).regret for seed in range(5)]
         for name in ("psrl", "psrl-episode")
     }
     assert min(lost["psrl"]) > 0.2 * 2000 * (best.lower - 0.3)
-    assert max(lost["psrl-episode"]) < 60.0
+    assert sum(lost["psrl-episode"]) < 0.5 * sum(lost["psrl"])
     later = lm.learn(model, "psrl-episode", 2000, seed=0, optimal=best)
     assert later.regret - later.regret_at(1000) < 0.2 * later.regret_at(1000)
 

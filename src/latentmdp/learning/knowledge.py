@@ -132,7 +132,7 @@ class Knowledge:
             return known.next_reward, known.next_symbol
         return known.row_reward[:, None], known.row_symbol[:, None]
 
-    def _rewards_as(self, rewards: np.ndarray, symbols: np.ndarray) -> dict[str, np.ndarray]:
+    def _rewards_as(self, rewards: np.ndarray, symbols: np.ndarray) -> dict[str, Any]:
         """Such rewards and symbols as fields of `Known`."""
         if self.known.next_reward is not None:
             return {"next_reward": rewards, "next_symbol": symbols}

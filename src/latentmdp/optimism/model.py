@@ -149,8 +149,9 @@ class OptimisticModel:
         rows = np.arange(counts.rows)
         candidates = _layout(known, counts, rule, every_next or rule.every_next, shared)
         size = len(candidates.next)
-        whole, place = np.zeros((3, size), dtype=np.int64), candidates.start[:-1].copy()
-        listed = Listed(place, *whole, np.zeros((size, 4)))
+        nxt, observation, count_slot = np.zeros((3, size), dtype=np.int64)
+        place, slot = candidates.start[:-1].copy(), np.zeros((size, 4))
+        listed = Listed(place, nxt, observation, count_slot, slot)
         model = cls(
             rule.kind, rule.cap, known, candidates, listed, np.zeros((len(rows), 5)), shared
         )
