@@ -223,7 +223,9 @@ def one(kind, base, number, crafted):
             KINDS[kind][1](folder, name)
         except lm.ModelError as error:
             text = str(error)
-            return "refused" if "\n" not in text and len(text) < 1000 else f"bad: said {text!r}"
+            return (
+                "refused" if "\n" not in text and len(text) < 1000 else f"bad: said {text[:200]!r}"
+            )
         except BaseException as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             inside = f"{Path(where.filename).name}:{where.lineno}"

@@ -15,13 +15,17 @@ PathLike = str | os.PathLike[str]
 Writer = Callable[[BinaryIO], None]
 
 
+LONGEST_LINE = 500  # characters of a refusal: what it quotes may be long
+
+
 class FileError(ModelError):
     """A refusal that names its file already."""
 
 
 def refusal(path: PathLike, text: str) -> FileError:
-    """To be raised: the file's name, then what is wrong with it."""
-    return FileError(f"{shown(path)}: {' '.join(text.split())}")
+    """To be raised: the file's name, then what is wrong with it, in one line that can be read."""
+    line = " ".join(text.split())
+    return FileError(f"{shown(path)}: {line[:LONGEST_LINE]}{' ...' * (len(line) > LONGEST_LINE)}")
 
 
 def shown(path: PathLike) -> str:

@@ -8,6 +8,7 @@ is set by the first entry that has it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from latentmdp.errors import ModelError
 Size = int | str
 Sizes = MutableMapping[str, int]
 MOST = 2**62  # whole numbers in arrays: twice as many still fit
+LARGEST = sys.float_info.max
 _KINDS = {"whole": "iu", "number": "iuf", "truth": "b"}
 _MEANING = {"whole": "whole numbers", "number": "finite numbers", "truth": "true or false"}
 
@@ -105,8 +107,12 @@ def _single(value: Any, entry: Entry, sizes: Sizes, place: str) -> Any:
     if entry.kind == "truth":
         return value
     low, high = _limits(entry, sizes)
-    if not low <= value <= high or (entry.kind == "number" and not abs(value) < math.inf):
-        raise ModelError(f"{place} must be {_one(entry.kind)}{_range(low, high)}; it is {value!r}")
+    if entry.kind == "number":
+        low, high = max(low, -LARGEST), min(high, LARGEST)
+    if not low <= value <= high:
+        raise ModelError(
+            f"{place} must be {_one(entry.kind)}{_range(low, high)}; it is {_found(value)}"
+        )
     return value if entry.kind == "whole" else float(value)
 
 
@@ -132,8 +138,10 @@ def _array(value: Any, entry: Entry, sizes: Sizes, place: str) -> np.ndarray:
     low, high = _limits(entry, sizes)
     if entry.kind == "whole":
         low, high = max(low, -MOST), min(high, MOST)
+    else:
+        low, high = max(low, -LARGEST), min(high, LARGEST)
     with np.errstate(invalid="ignore"):
-        bad = ~((value >= low) & (value <= high) & (np.abs(value) < math.inf))
+        bad = ~((value >= low) & (value <= high))
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ModelError(
@@ -171,12 +179,11 @@ def _one(kind: str) -> str:
 
 
 def _range(low: Any, high: Any) -> str:
-    return "".join(
-        f" of at {word} {limit}"
-        for word, limit in (("least", low), ("most", high))
-        if abs(limit) < math.inf
-    )
+    limits = ("least", low), ("most", high)
+    return "".join(f" of at {word} {limit}" for word, limit in limits if abs(limit) < LARGEST)
 
 
 def _found(value: Any) -> str:
-    return f"a {type(value).__name__}" if not isinstance(value, (int, float)) else f"{value!r:.40}"
+    if isinstance(value, int) and abs(value) > 10**40:
+        return "a larger one"
+    return repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"

@@ -18,7 +18,6 @@ from latentmdp.learning.state_check import checked_folder, checked_run
 
 if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike, Writer
-    from latentmdp.learning.run import Run
     from latentmdp.model import LatentMDP
 
 
@@ -96,35 +95,41 @@ def _read_model(place: Path, expected: str) -> LatentMDP:
     return model
 
 
-def refuse_other(place: Path, run: Run) -> None:
-    """Refuse a folder that holds anything but an earlier moment of this run."""
+def refuse_other(
+    place: Path, model: LatentMDP, spec: dict[str, Any], state: State | None = None,
+    force: str = "overwrite=True",
+) -> None:  # fmt: skip
+    """Refuse a folder that holds another run than this one, or more of it than `state` has.
+
+    `force` is how a person says that what is there may be lost.
+    """
     from latentmdp.formats import load
     from latentmdp.formats.files import shown
 
     try:
         if not (place / STATE).exists():
-            if (place / MODEL).exists() and digest(load(place / MODEL)) != digest(run.model):
+            if (place / MODEL).exists() and digest(load(place / MODEL)) != digest(model):
                 raise ModelError("another model")
             return
-        model, state, _ = read_run(place)
-        if digest(model) != digest(run.model) or state["spec"] != run.state["spec"]:
+        held, old, _ = read_run(place)
+        if digest(held) != digest(model) or old["spec"] != spec:
             raise ModelError("another run")
-        if not _continues(run.state, state):
+        if state is not None and not _continues(state, old):
             raise ModelError("more of this run, or another one")
     except ModelError as error:
         raise ModelError(
-            f"{shown(place)} must be free to save this run; it holds {error}: choose another "
-            "folder, or overwrite=True to lose what is there"
+            f"{shown(place)} must be free for this run; it holds {error}: choose another folder, "
+            f"or {force} to lose what is there"
         ) from None
 
 
 def _continues(state: State, old: State) -> bool:
     """Whether every phase of the old state is one of the new one too."""
     phases = len(old["table"]["episode"])
-    same = all(
+    kept = all(
         np.array_equal(state["table"][name][:phases], old["table"][name]) for name in COLUMNS
     )
-    return same and state["done"] + state["pending"] >= old["done"] + old["pending"]
+    return kept and state["done"] + state["pending"] >= old["done"] + old["pending"]
 
 
 @contextmanager

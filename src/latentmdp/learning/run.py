@@ -216,7 +216,7 @@ class Run:
 
         place = made(folder)
         if not overwrite:
-            refuse_other(place, self)
+            refuse_other(place, self.model, self.state["spec"], self.state)
         words = json_text({**self.state["spec"], **self.summary()}).encode()
         write_run(
             place,
