@@ -54,7 +54,7 @@ def _step_by_step(
 def _by_squaring(
     sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon: int, discount: float
 ) -> Floats:
-    """`(M*S,)` values after `horizon` steps; `k` map `v` to `max_j best[i, j] + discount^k v[j]`."""
+    """`(M*S,)` values after `horizon` steps; `k` give `max_j best[i, j] + discount^k v[j]`."""
     M, S, _ = sizes
     state = np.repeat(np.arange(M * S), np.diff(np.append(starts, len(nxt))))
     best: Floats = np.full((M, S, S), -np.inf)  # of 1, 2, 4, ... steps, from a state to another

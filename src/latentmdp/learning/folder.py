@@ -111,7 +111,10 @@ def refuse_other(
             if (place / MODEL).exists() and digest(load(place / MODEL)) != digest(model):
                 raise ModelError("another model")
             return
-        held, old, _ = read_run(place)
+        try:
+            held, old, _ = read_run(place)
+        except ModelError as error:
+            raise ModelError(f"a run that cannot be read ({error})") from None
         if digest(held) != digest(model) or old["spec"] != spec:
             raise ModelError("another run")
         if state is not None and not _continues(state, old):
