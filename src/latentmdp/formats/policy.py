@@ -37,7 +37,10 @@ def document_policy(values: dict[str, Any]) -> PolicyGraph:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a policy was asked for")
     if "table" in fields:
         return PolicyGraph.from_table(_small(fields, "table"))
-    return PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+    policy = PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+    if policy.N * policy.S * (1 + int(policy.symbol.max(initial=0))) >= 2**62:
+        raise ModelError(f"symbol must be small numbers; found {policy.symbol.max()}")
+    return policy
 
 
 def _small(fields: Fields, name: str) -> np.ndarray:

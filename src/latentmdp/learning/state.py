@@ -18,7 +18,6 @@ import numpy as np
 
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-from latentmdp.formats.schema import STREAM, fitting
 
 if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike, Writer
@@ -127,5 +126,5 @@ def generator_state(generator: np.random.Generator) -> State:
 def restore_generator(state: State) -> np.random.Generator:
     """A generator that continues the stream."""
     generator = np.random.Generator(np.random.PCG64())
-    generator.bit_generator.state = fitting({"random": state}, {"random": STREAM}, {})["random"]
+    generator.bit_generator.state = state
     return generator

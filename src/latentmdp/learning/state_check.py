@@ -53,7 +53,8 @@ COUNTS: Table = {
 
 POLICY: Table = {  # what else must hold, `PolicyGraph.from_arrays` checks
     **{name: whole("nodes") for name in ("step", "state", "action")}, "indptr": whole("node ends"),
-    **{name: whole("successors") for name in ("symbol", "next", "node")},
+    "symbol": whole("successors", below="M"), "next": whole("successors"),
+    "node": whole("successors"),
     "root": whole("S"), "default": whole("H", "S"),
 }  # fmt: skip
 
@@ -106,6 +107,9 @@ def checked_learner(state: Any, where: str = "") -> State:
     check_counts(found["counts"], known)
     if found["kept"] > found["updates"]:
         raise ModelError(f"{where}kept must be at most updates; it is {found['kept']}")
+    begun = found["episode"] - 1 if estimate else 0
+    if int(found["knowledge"]["starts"].sum(dtype=object)) != begun:
+        raise ModelError(f"knowledge.starts must sum to {begun}, the episodes seen; it does not")
     if "path" in state:
         found["path"] = _path(state["path"], found, known)
     return found | {"kind": state.get("kind"), "solver": state["solver"]}
@@ -151,10 +155,11 @@ def check_counts(counts: dict[str, np.ndarray], known: dict[str, Any]) -> None:
     if len(np.unique(row * known["S"] + nxt)) < len(nxt):
         raise ModelError("counts.next must have each next state once in a row; one is there twice")
     for name in ("n", "N"):
-        total = np.zeros_like(counts[name])
-        with np.errstate(over="ignore"):
-            np.add.at(total, row, counts[f"{name}_next"])
-        refuse_where(total != counts[name], f"counts.{name}", f"must be the sum of its {name}_next")
+        whole_sum = np.zeros_like(counts[name])
+        np.add.at(whole_sum, row, counts[f"{name}_next"])
+        rough = np.bincount(row, counts[f"{name}_next"], minlength=len(whole_sum))  # no overflow
+        wrong = (whole_sum != counts[name]) | (rough > 1.01 * MOST)
+        refuse_where(wrong, f"counts.{name}", f"must be the sum of its {name}_next")
     refuse_where(counts["N_next"] > counts["n_next"], "counts.N_next", "must be at most n_next")
 
 
@@ -232,15 +237,19 @@ def _check_table(run: dict[str, Any]) -> None:
     length, played = table["length"], run["done"] + run["pending"]
     if not targets or any(b <= a for a, b in pairwise(targets)):
         raise ModelError("targets must rise; they do not")
+    if targets[-1] * len(run["learner"]["policy"]["default"]) >= MOST:
+        raise ModelError("targets times the horizon must stay below 2^62; they do not")
     if played > targets[-1]:
         raise ModelError(f"done and pending must be at most {targets[-1]}; they are {played}")
-    if run["pending"] and run["spec"]["simulator"] != "episodes":
-        raise ModelError("pending must be 0: only the step simulator stops in a phase")
+    if run["pending"] and (run["spec"]["simulator"] != "episodes" or run["done"] == 0):
+        raise ModelError("pending must be 0: only the step simulator stops, after a first update")
     if (length > played).any() or int(length.sum()) != run["done"]:
         raise ModelError(f"table.length must sum to done, {run['done']}; it does not")
     first = 1 + np.cumsum(length) - length
     refuse_where(table["episode"] != first, "table.episode", "must be the phase's first")
     updates = run["learner"]["updates"]
+    if updates > len(length):
+        raise ModelError(f"learner.updates must be at most {len(length)}, one for each phase")
     if (np.diff(table["updates"]) < 0).any() or int(table["updates"].max(initial=0)) > updates:
         raise ModelError(f"table.updates must rise to at most {updates}; it does not")
     if run["learner"]["episode"] > run["done"] + 1:
