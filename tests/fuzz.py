@@ -10,13 +10,15 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SECONDS = 20.0  # of one mutant: a wait this long is a hang
-START_SECONDS = 300.0  # until the first mutant: kernels may have to be compiled
+CPU_SECONDS = 10.0  # of one mutant: more is a hang, however busy the machine is
+SECONDS = 300.0  # without an answer: it waits for something; or kernels are being compiled
 MEGABYTES = 1000  # of address space beyond what a worker has when it begins
 
 
@@ -38,37 +40,57 @@ def _watched(kind, first, count, crafted, source):
     paths = [str(HERE), *([] if source is None else [str(source)])]
     command = [sys.executable, "-W", "ignore", str(HERE / "fuzz_worker.py"), kind]
     command += [str(first), str(count), str(int(crafted)), str(MEGABYTES)]
-    worker = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(reversed(paths))},
-    )  # fmt: skip
-    lines = queue.Queue()
-    threading.Thread(target=_pump, args=(worker.stdout, lines), daemon=True).start()
-    errors = []
-    threading.Thread(target=lambda: errors.append(worker.stderr.read()[-2000:])).start()
-    at = None
-    try:
-        while True:
-            try:
-                line = lines.get(timeout=START_SECONDS if at is None else SECONDS)
-            except queue.Empty:
-                yield first if at is None else at, f"bad: no answer in {SECONDS:g} s"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(reversed(paths))}
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        worker = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+        lines = queue.Queue()
+        reader = threading.Thread(target=_pump, args=(worker.stdout, lines), daemon=True)
+        reader.start()
+        try:
+            yield from _outcomes(kind, first, worker, lines, errors)
+        finally:
+            worker.kill()
+            worker.wait()
+            reader.join()
+            worker.stdout.close()
+
+
+def _outcomes(kind, first, worker, lines, errors):
+    at, heard, spent = None, time.monotonic(), 0.0
+    while True:
+        try:
+            line = lines.get(timeout=1.0)
+        except queue.Empty:
+            busy = 0.0 if at is None else _cpu_seconds(worker.pid) - spent
+            if busy > CPU_SECONDS or time.monotonic() - heard > SECONDS:
+                yield first if at is None else at, f"bad: no answer in {busy:.0f} s of CPU time"
                 return
-            if line is None:
-                break
-            begun, _, outcome = line.partition(" ")
-            at = int(begun)
-            if outcome:
-                yield at, outcome
-                at += 1
-        code = worker.wait()
-        if at is None:
-            raise AssertionError(f"the worker of {kind} did not begin: {''.join(errors)}")
-        if code != 0:
-            yield at, f"bad: the process died with {code}: {''.join(errors)[-300:]}"
-    finally:
-        worker.kill()
-        worker.wait()
+            continue
+        if line is None:
+            break
+        begun, _, outcome = line.partition(" ")
+        at, heard, spent = int(begun), time.monotonic(), _cpu_seconds(worker.pid)
+        if outcome:
+            yield at, outcome
+            at += 1
+    code = worker.wait()
+    errors.seek(0)
+    said = errors.read()[-1000:]
+    assert at is not None, f"the worker of {kind} did not begin: {said}"
+    if code != 0:
+        yield at, f"bad: the process died with {code}: {' '.join(said.split())[-200:]}"
+
+
+def _cpu_seconds(process):
+    """CPU time that a process has taken so far."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0.0
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _pump(stream, lines):

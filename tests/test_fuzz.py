@@ -3,11 +3,14 @@
 `python tests/fuzz.py 1000 KIND` shows more; `fuzz_mutants.py` says what is done to the files.
 """
 
+import sys
+
 import pytest
 
 from fuzz import fuzz
 from fuzz_worker import KINDS
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc are Linux's")
 MANY = 10_000
 LEARNERS = [kind for kind in KINDS if kind.count("-") == 2]  # one format: they share the number
 
