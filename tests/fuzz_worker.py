@@ -27,6 +27,8 @@ from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session, Spec
 from latentmdp.report import save_phases, write_report
+from latentmdp.report.encode import safe_json
+from latentmdp.report.phases import run_phases
 from latentmdp.report.study import load_study
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
@@ -88,7 +90,7 @@ def make_checkpoint(folder, name):
 
 
 def make_explorer(folder, name):
-    run = learn(MODEL, "mvp", 300, "history", bonus_scale=0.01, optimal=(0.9, 1.0))
+    run = learn(MODEL, "mvp", 60, "history", bonus_scale=0.01, optimal=(0.9, 1.0))
     run.save(folder)
     save_phases(run, folder, count=4)
 
@@ -183,7 +185,7 @@ def use_run(folder, name):
 
 
 def use_explorer(folder, name):
-    write_report(folder, folder / "report.html", phases=3)
+    safe_json(run_phases(load_run(folder), 3, folder))  # what the page gets
 
 
 def use_study(folder, name):

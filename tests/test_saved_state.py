@@ -220,8 +220,8 @@ def test_a_stream_goes_on_where_it_was():
     [
         (np.zeros(3), whole("n"), "must hold whole numbers"),
         (np.zeros((2, 3), dtype=int), whole("n"), "must have the shape (n) = (4,)"),
-        (np.array([0, 1, 2, 9]), whole("n", below="k"), "[3] must be a whole number of at least 0"),
-        (np.full(4, 2**63, dtype=np.uint64), whole("n"), "of at most"),
+        (np.array([0, 1, 2, 9]), whole("n", below="k"), "[3] must be a whole number from 0 to 4"),
+        (np.full(4, 2**63, dtype=np.uint64), whole("n"), "from 0 to 4611686018427387904"),
         (np.array([0.0, 1.0, np.inf, 0.0]), number("n"), "[2] must be a finite number"),
         (np.zeros(4, dtype=int), truth("n"), "must hold true or false"),
         ([0, 1, [2], 3], whole("n"), "must be an array; it is a list"),

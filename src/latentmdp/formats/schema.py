@@ -179,6 +179,8 @@ def _one(kind: str) -> str:
 
 
 def _range(low: Any, high: Any) -> str:
+    if max(abs(low), abs(high)) < LARGEST:
+        return f" from {low} to {high}"
     limits = ("least", low), ("most", high)
     return "".join(f" of at {word} {limit}" for word, limit in limits if abs(limit) < LARGEST)
 
