@@ -101,7 +101,7 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
                     saved = time.monotonic()
         found = now()
         if task.place is not None:
-            found.save(task.place)
+            found.save(task.place, overwrite=True)  # it is the folder's own run
         return found.summary() | {"seed": found.spec.seed}
 
 
