@@ -136,7 +136,7 @@ def test_a_policy_of_large_numbers_is_refused_not_followed(saved, tmp_path, name
         (other_first_state, "must be a first state"),
         (put("solver.graph.belief", 0, np.nan), "solver.graph.belief"),
         (put("solver.graph.belief", 0, 0.75), "solver.graph.belief"),
-        (put("solver.patience", 0, 10**6), "solver.patience"),
+        (put("solver.patience", 0, 10**9), "solver.patience"),
         (say(2, "solver", "kicks", "state", "inc"), "odd increment"),
         (say(-1, "solver", "rule", "state", "state"), "solver.rule.state.state"),
         (say(10**400, "solver", "rule", "state", "state"), "solver.rule.state.state"),

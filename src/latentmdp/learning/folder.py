@@ -56,7 +56,7 @@ def write_run(
     `run.npz` decides. It knows its model by a digest, and a new model waits as `model-next.npz`
     until `run.npz` has taken its place: at every moment there is a whole run to read.
     """
-    from latentmdp.formats.files import write_together
+    from latentmdp.formats.files import reason, refusal, write_together
     from latentmdp.formats.npz import model_writer
 
     file, which = (place / MODEL).absolute(), digest(model)
@@ -67,7 +67,10 @@ def write_run(
         write_together(targets)
         return
     write_together([(place / NEXT_MODEL, model_writer(model)), *targets])
-    os.replace(place / NEXT_MODEL, file)
+    try:
+        os.replace(place / NEXT_MODEL, file)
+    except OSError as error:
+        raise refusal(file, f"cannot be written: {reason(error)}") from None
     _written[file] = (file.stat().st_mtime_ns, which)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from latentmdp.optimism.growth import Growth
     from latentmdp.optimism.model import Known
 
-LONGEST_REST = 255  # turns between two tries, at most (`Patience`)
+LONGEST_REST = 10**6  # turns between two tries: far more than any `Patience` waits
 
 PLANNER: Table = {
     "policy": whole("nodes", below="A"),
