@@ -1,6 +1,7 @@
 """Hostile and broken JSON, CSV and policies: one clear sentence each."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -40,8 +41,8 @@ def json_document(**changes):
         (json_document(P=[[[[None]]]]), "P must be numbers"),
         (json_document(w=[[[[[[]]]]]]), "w must have the shape"),
         (json_document(discount=True), "discount must be numbers"),
-        (json_document(state_names=["\ud800"] * MODEL.S), "must be valid Unicode"),
-        (json_document(state_names=[1] * MODEL.S), "state_names must be names"),
+        (json_document(state_names=["\ud800"] * MODEL.S), "must be Unicode text"),
+        (json_document(state_names=[1] * MODEL.S), "state_names must be a list of names"),
         (json_document().replace("1.0", "1e999", 1), "must be finite"),
         ('{"table": [[0]]}', "the key"),
     ],
@@ -178,3 +179,82 @@ def test_a_policy_is_no_model_and_a_model_no_policy(tmp_path):
         assert "a model was asked for" in refused(tmp_path / f"p{ending}")
         lm.save(MODEL, tmp_path / f"m{ending}")
         assert "a policy was asked for" in refused(tmp_path / f"m{ending}", lm.load_policy)
+
+
+# ---------------------------------------------------------------------- small files, large costs
+
+
+def peak_of(file, load=lm.load):
+    """Bytes that refusing a file takes at most."""
+    tracemalloc.start()
+    try:
+        text = refused(file, load)
+        return text, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("key", ["state_names", "w", "P", "H"])
+def test_one_long_text_does_not_make_all_entries_long(tmp_path, key):
+    """One array of text would give every entry the room of the longest: 2.4 GB here."""
+    many = ["a" * 300_000, *["b"] * 2_000]
+    (tmp_path / "m.json").write_text(json_document(**{key: many}))
+    text, peak = peak_of(tmp_path / "m.json")
+    assert key in text
+    assert peak < 10_000_000
+
+
+def test_many_unknown_keys_are_refused_unread(tmp_path):
+    """Each was compared with all known ones."""
+    (tmp_path / "m.json").write_text(json_document(**{f"key{i}": 0 for i in range(300_000)}))
+    assert "must have at most 1000 keys; found 300006" in refused(tmp_path / "m.json")
+    (tmp_path / "m.json").write_text(json_document(**{"observe_reward" * 10**5: 0}))
+    assert lm.load(tmp_path / "m.json") == lm.LatentMDP.from_arrays(
+        MODEL.P, MODEL.R, MODEL.w, MODEL.nu, MODEL.H, max_return=None
+    )
+
+
+@pytest.mark.parametrize("kind", ["int8", "int64", "float64"])
+def test_a_packed_policy_does_not_unfold_in_memory(tmp_path, kind):
+    """Zeros deflate to a thousandth, and a policy has six times its table."""
+    np.savez_compressed(tmp_path / "p.npz", table=np.zeros((300, 10**5), dtype=kind))
+    assert (tmp_path / "p.npz").stat().st_size < 300_000
+    text, peak = peak_of(tmp_path / "p.npz", lm.load_policy)
+    assert "must not be far larger than the file" in text
+    assert peak < 10_000_000
+
+
+def test_packed_names_do_not_unfold_in_memory(tmp_path):
+    names = np.zeros(300_000, dtype="U100")
+    np.savez_compressed(tmp_path / "m.npz", **DENSE, state_names=names)
+    text, peak = peak_of(tmp_path / "m.npz")
+    assert "must not be far larger than the file" in text
+    assert peak < 10_000_000
+
+
+def test_what_we_write_ourselves_is_never_too_large(tmp_path, monkeypatch):
+    """A large policy is written unpacked, so that it can be told from a trap."""
+    monkeypatch.setattr("latentmdp.formats.archive.FREE", 10_000)
+    policy = lm.PolicyGraph.from_table(np.zeros((100, 50), dtype=int))
+    lm.save_policy(policy, tmp_path / "p.npz")
+    assert lm.load_policy(tmp_path / "p.npz") == policy
+    big = lm.make("garnet:states=20,actions=4,contexts=3,horizon=5")
+    lm.save(big, tmp_path / "m.npz")
+    assert lm.load(tmp_path / "m.npz") == big
+
+
+def test_a_layout_has_as_many_cells_as_can_be_drawn(tmp_path):
+    cells = {"layout_shape": [10**9, 10**9], "layout_positions": [[0, 0]] * MODEL.S}
+    (tmp_path / "m.json").write_text(json_document(**cells))
+    assert "layout_shape must be (rows, columns)" in refused(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("names", [[1, "a"], ["a", 2.5], ["a", None], ["a", True], [["a"]], "ab"])
+def test_names_that_are_no_text(tmp_path, names):
+    (tmp_path / "m.json").write_text(json_document(context_names=names))
+    assert "context_names must be a list of names" in refused(tmp_path / "m.json")
+
+
+def test_refusals_stay_short(tmp_path):
+    (tmp_path / "m.json").write_text(json_document(format="x" * 10**6, state_names=["y" * 10**6]))
+    refused(tmp_path / "m.json")

@@ -265,11 +265,11 @@ def test_a_run_and_its_model_stay_together(tmp_path) -> None:
     )
     one.save(tmp_path / "run")
     lm.save(two.model, tmp_path / "run" / "model.npz")
-    with pytest.raises(lm.ModelError, match=r"model\.npz must be the model of run\.npz"):
+    with pytest.raises(lm.ModelError, match=r"model\.npz: must be the model of run\.npz"):
         load_run(tmp_path / "run")
-    one.save(tmp_path / "run")
+    one.save(tmp_path / "run", overwrite=True)
     assert same(load_run(tmp_path / "run"), one)
-    two.save(tmp_path / "run")  # another run takes its place, model and all
+    two.save(tmp_path / "run", overwrite=True)  # another run takes its place, model and all
     assert load_run(tmp_path / "run").model == two.model
 
 

@@ -172,6 +172,53 @@ def test_phases_left_in_a_runs_folder_are_used_and_only_for_that_run(maze, tmp_p
         run_phases(other, 8, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory):
+    """The files of a run with its phases, for each class."""
+    found = {}
+    for policy_class in ("markov", "history"):
+        folder = tmp_path_factory.mktemp(policy_class)
+        model = lm.make("maze:size=2,goals=2,horizon=3")
+        run = learn(model, "mvp", 300, policy_class, bonus_scale=0.01, optimal=(0.5, 1.0))
+        run.save(folder)
+        save_phases(run, folder, count=3)
+        found[policy_class] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda phase: 7.5, "must be a group of entries"),
+        (lambda phase: phase | {"episode": "one"}, "episode must be a whole number"),
+        (lambda phase: phase | {"episode": 10**6}, "must be that of the run's table"),
+        (lambda phase: phase | {"value": 0.123}, "must be that of the run's table"),
+        (lambda phase: phase | {"number": -1}, "number must be a whole number"),
+        (lambda phase: phase | {"number": 10**9}, "number must be a whole number"),
+        (lambda phase: phase | {"policy": {"table": [0, 1]}}, "table must be packed numbers"),
+        (lambda phase: phase | {"policy": {"table": "u8:AAAA"}}, "table must have"),
+        (lambda phase: phase | {"policy": {"table": "u8:####"}}, "table must be packed numbers"),
+        (lambda phase: phase | {"policy": {"step": "u16:A"}}, "must be packed numbers"),
+        (lambda phase: phase | {"policy": None}, "policy must be there"),
+        (lambda phase: phase | {"visits": "u8:"}, "visits must be"),
+        (lambda phase: phase | {"hoped": "q16:AAAA"}, "must be packed|hoped must be"),
+        (lambda phase: {k: v for k, v in phase.items() if k != "length"}, "length' must be there"),
+    ],
+)
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_phases_that_were_tampered_with_are_refused(explored, tmp_path, change, said, policy_class):
+    for name, raw in explored[policy_class].items():
+        (tmp_path / name).write_bytes(raw)
+    file = tmp_path / "explorer.json"
+    document = json.loads(file.read_text())
+    document["phases"][1] = change(document["phases"][1])
+    file.write_text(json.dumps(document))
+    with pytest.raises(lm.ModelError, match=said) as refused:
+        write_report(tmp_path, tmp_path / "r.html")
+    assert "explorer.json: must be as save_phases wrote it" in str(refused.value)
+    assert "delete the file" in str(refused.value)
+
+
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "lucrl", "ucrl", "greedy"])
 @pytest.mark.parametrize("spec", ["maze:size=2,goals=2,horizon=5,seed=0", "troubleshoot:horizon=4"])
 def test_hoped_for_values_are_those_of_the_audit(spec, algorithm):

@@ -11,6 +11,7 @@ from latentmdp.learning.learn import learn
 from latentmdp.report import write_report
 from latentmdp.report.scaling import scaling_data
 from latentmdp.report.study import load_study
+from latentmdp.theory.study import run_study
 from report_pages import HOSTILE, Page
 
 
@@ -149,6 +150,9 @@ FIT = {"algorithm": "mvp", "exponent": 1, "low": 0, "high": 2}
         (a_study(rows=[ROW | {"seed": 0.5}]), "seed must be a whole number; it is a number"),
         (a_study(rows=[ROW | {"regret": 10**400}]), "regret must be a finite number"),
         (a_study(fits=[FIT | {"high": 0.5}]), "must lie in its interval; 1 is not in 0 to 0.5"),
+        (a_study(title="half \ud83d of a pair"), "must be Unicode text; it has a lone surrogate"),
+        (a_study(versions={"x" * 10**5: "\udc00"}), "must be Unicode text"),
+        (a_study(version="9" * 10**5), "must have format"),
         (a_study(theorem_exponent="1/2"), "theorem_exponent must be a number; it is text"),
         *((without(key), f"{key} must be there") for key in
           ("title", "command", "versions", "seconds", "varied", "rows", "fits", "label", "note")),
@@ -163,6 +167,14 @@ def test_bad_files_get_one_sentence(folder, document, words, tmp_path, capsys):
     assert command(["report", str(folder), "--out", str(tmp_path / "r.html")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "r.html").exists()
+
+
+def test_what_is_no_study_at_all(folder, tmp_path):
+    for given in (None, 3):
+        with pytest.raises(lm.ModelError, match="a file name must be text"):
+            load_study(given)
+    with pytest.raises(lm.ModelError, match="can be continued"):  # its entry has no name
+        run_study([], seeds=2, out=folder)
 
 
 def test_what_needs_a_run_says_so(folder, tmp_path, capsys):

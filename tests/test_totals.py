@@ -65,8 +65,9 @@ def test_totals_equal_enumeration(seed, horizon, discount):
 
 
 @pytest.mark.parametrize("horizon", [511, 512, 1000, 4097])
-def test_squares_equal_steps_on_long_horizons(horizon, monkeypatch):
-    model = random_model(horizon, 3, 7, 2, horizon)
+@pytest.mark.parametrize("discount", [1.0, 0.9999])
+def test_squares_equal_steps_on_long_horizons(horizon, discount, monkeypatch):
+    model = random_model(horizon, 3, 7, 2, horizon, discount)
     for sign in (-1, 1):
         squares, steps = both_ways(model, sign, monkeypatch)
         assert squares == pytest.approx(steps, rel=1e-12)
@@ -87,6 +88,8 @@ def test_a_million_steps_of_a_small_model_are_checked_at_once(monkeypatch):
     monkeypatch.delattr(totals, "_step_by_step")  # it would take seconds
     model = lm.make("bandit:horizon=1e6")
     assert max(model.describe().largest_totals) == pytest.approx(1.0, abs=1e-9)
+    discounted = random_model(0, 2, 4, 2, 10**6, 1.0 - 1e-7)
+    assert 0 < discounted.max_return <= discounted.reward.max() * (1 - np.exp(-0.1)) / 0.99e-7
 
 
 def test_totals_beyond_the_largest_float_are_refused():

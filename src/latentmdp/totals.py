@@ -2,8 +2,8 @@
 
 Only whether an outcome is possible matters, not how likely it is:
 `v_{t+1}(m, s) = max over actions and possible outcomes of (r + discount * v_t(m, next))`.
-Step by step this costs `O(H nnz)`. Without a discount it is a linear map over (max, +), so for few
-states and many steps its `H`-th power comes by squaring, in `O(M S^3 log H)`.
+Step by step this costs `O(H nnz)`. It is a linear map over (max, +), so for few states and many
+steps its `H`-th power comes by squaring, in `O(M S^3 log H)`.
 """
 
 import math
@@ -14,6 +14,7 @@ from latentmdp.canonical import Floats, Ints, Rows, Sizes
 
 # Rough seconds of one call of NumPy and of one element in it: they only choose the cheaper way
 CALL, ELEMENT = 1e-6, 2e-9
+LONG = 1.0  # seconds; with a discount, values by squaring differ in their last bits
 
 
 def extreme_totals(
@@ -29,8 +30,9 @@ def extreme_totals(
     by_squaring = math.log2(horizon + 1) * S * (2 * CALL + 2 * M * S * S * ELEMENT)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(horizon * np.abs(reward).max())  # -inf is "impossible" in squares
-        if discount == 1.0 and finite and by_squaring < step_by_step:
-            value = _by_squaring(sizes, starts, rows.next, reward, horizon)
+        worth = discount == 1.0 or step_by_step > LONG
+        if finite and worth and by_squaring < step_by_step:
+            value = _by_squaring(sizes, starts, rows.next, reward, horizon, discount)
         else:
             value = _step_by_step(starts, target, reward, M * S, horizon, discount)
     return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
@@ -49,8 +51,10 @@ def _step_by_step(
     return value
 
 
-def _by_squaring(sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon: int) -> Floats:
-    """`(M*S,)` values after `horizon` steps; `k` of them are `v -> max_j (best[i, j] + v[j])`."""
+def _by_squaring(
+    sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon: int, discount: float
+) -> Floats:
+    """`(M*S,)` values after `horizon` steps; `k` give `max_j best[i, j] + discount^k v[j]`."""
     M, S, _ = sizes
     state = np.repeat(np.arange(M * S), np.diff(np.append(starts, len(nxt))))
     best: Floats = np.full((M, S, S), -np.inf)  # of 1, 2, 4, ... steps, from a state to another
@@ -58,12 +62,13 @@ def _by_squaring(sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon:
     value: Floats = np.zeros((M, S))
     steps = 1
     while True:
+        factor = discount**steps
         if horizon & steps:
-            value = (best + value[:, None, :]).max(axis=2)
+            value = (best + factor * value[:, None, :]).max(axis=2)
         steps *= 2
         if steps > horizon:
             return value.reshape(-1)
         twice: Floats = np.full((M, S, S), -np.inf)
         for j in range(S):  # where the first half ends
-            np.maximum(twice, best[:, :, j, None] + best[:, j, None, :], out=twice)
+            np.maximum(twice, best[:, :, j, None] + factor * best[:, j, None, :], out=twice)
         best = twice

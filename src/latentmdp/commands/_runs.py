@@ -101,7 +101,7 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
                     saved = time.monotonic()
         found = now()
         if task.place is not None:
-            found.save(task.place)
+            found.save(task.place, overwrite=True)  # it is the folder's own run
         shown = found.in_user_units() if task.user_units else found
         words = found.model.units_in_words
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}

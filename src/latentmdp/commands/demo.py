@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import as_completed
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,12 +39,13 @@ def demo_command(
         int,
         typer.Option("--episodes", metavar="K", parser=whole_number, help="Episodes per learner."),
     ] = 10**8,
+    force: Annotated[bool, typer.Option("--force", help="Write over other runs in DIR.")] = False,
     json: AsJson = False,
 ) -> None:
     """Show what this is: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
-    from latentmdp.learning.folder import made
+    from latentmdp.learning.folder import made, refuse_other
     from latentmdp.learning.learn import checked
     from latentmdp.learning.session import Spec
     from latentmdp.planning.plan import plan_whole
@@ -51,8 +53,11 @@ def demo_command(
 
     started = time.perf_counter()
     model = lm.make(SPEC)
-    checked(Spec("mvp", episodes), model)
+    specs = {name: checked(Spec(name, episodes), model) for name in ALGORITHMS}
     made(out)
+    for name, spec in specs.items():
+        if not force:  # the demo's own runs of before may go: they come out the same
+            refuse_other(out / name, model, asdict(spec), force="--force")
     if not json:
         _say_maze(model)
     with (
@@ -130,7 +135,7 @@ def _learn(
 
     phases = Collector()
     run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal, observer=phases)
-    run.save(folder)
+    run.save(folder, overwrite=True)  # it was looked at before the work
     save_phases(run, folder, phases.phases)
     return lm.audit(run) if audited else None
 

@@ -5,6 +5,7 @@ Nothing is ever unpickled.
 
 import io
 import math
+import os
 import warnings
 import zipfile
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from numpy.lib import format as npy
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import (
     PathLike,
+    Writer,
     memory_budget,
     opened,
     reason,
@@ -24,29 +26,41 @@ from latentmdp.formats.files import (
 
 LARGEST_HEADER = 10_000
 MOST_MEMBERS = 1_000
+FREE = 10**8  # bytes that any file may take in memory, and
+RATIO = 64  # times its own size that a larger one may: deflating gets to 1000
 PLAIN_KINDS = "biufU"  # truth values, numbers, text: nothing that could hide an object
 CHUNK = 1 << 24
 
 
-def read_npz(path: PathLike) -> dict[str, np.ndarray]:
+def read_npz(path: PathLike, copies: int = 1) -> dict[str, np.ndarray]:
     """All arrays of an npz file, each checked against the archive before it is read.
 
-    Cost: one pass over the file, one copy in memory.
+    What is made of them takes as much memory as so many `copies`; a small file that would take much
+    is refused. Cost: one pass over the file, one copy in memory.
     """
     with opened(path) as file:
         try:
-            return _read_archive(file)
+            return _read_archive(file, copies)
         except ModelError as error:
             raise refusal(path, str(error)) from None
         except Exception as error:  # zipfile and zlib raise a dozen kinds on damaged files
             raise refusal(path, f"the npz file is damaged: {reason(error)}") from None
 
 
-def write_npz(path: PathLike, arrays: dict[str, Any], *, level: int) -> None:
-    """Write an npz file that `numpy.load(path, allow_pickle=False)` reads as well.
+def write_npz(path: PathLike, arrays: dict[str, Any], *, level: int, copies: int = 1) -> None:
+    """Write an npz file that `numpy.load(path, allow_pickle=False)` reads as well."""
+    write_atomically(path, npz_writer(arrays, level=level, copies=copies))
 
-    `level` of compression: 0 is none, 1 quick, 6 thorough.
+
+def npz_writer(arrays: dict[str, Any], *, level: int, copies: int = 1) -> Writer:
+    """What writes arrays into an open file, as npz, to be read with these `copies`.
+
+    `level` of compression: 0 is none, 1 quick, 6 thorough. Large ones are never compressed, or
+    reading could not tell them from a small file that claims all memory.
     """
+    given = [np.asanyarray(values) for values in arrays.values()]
+    if copies * sum(_claim(array.size, array.dtype) for array in given) > FREE:
+        level = 0
     method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
 
     def write(file: BinaryIO) -> None:
@@ -61,13 +75,14 @@ def write_npz(path: PathLike, arrays: dict[str, Any], *, level: int) -> None:
                     array = np.asanyarray(values, order="C")
                     npy.write_array(target, array, allow_pickle=False)
 
-    write_atomically(path, write)
+    return write
 
 
-def _read_archive(file: BinaryIO) -> dict[str, np.ndarray]:
+def _read_archive(file: BinaryIO, copies: int) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(file):
         raise ModelError("must be an npz file (a zip archive of arrays); it is not one")
     file.seek(0)
+    allowed = (FREE + RATIO * os.fstat(file.fileno()).st_size) // copies
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MOST_MEMBERS:
@@ -78,16 +93,30 @@ def _read_archive(file: BinaryIO) -> dict[str, np.ndarray]:
             name = member.filename.removesuffix(".npy")
             if name in arrays:
                 raise ModelError(f"each array may appear once; {name[:80]!r} appears twice")
-            claimed += member.file_size
-            if claimed > memory_budget():
-                raise ModelError(
-                    f"its arrays claim {claimed} bytes, more than this machine can hold"
-                )
-            arrays[name] = _read_member(archive, member, name)
+            _check_claim(claimed + member.file_size, allowed)
+            arrays[name] = found = _read_member(archive, member, name, claimed, allowed)
+            claimed += _claim(found.size, found.dtype)
     return arrays
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
+def _check_claim(claimed: int, allowed: int) -> None:
+    if claimed > memory_budget():
+        raise ModelError(f"its arrays claim {claimed} bytes, more than this machine can hold")
+    if claimed > allowed:
+        raise ModelError(
+            f"its arrays must not be far larger than the file; they claim {claimed} bytes (if that "
+            "is meant so, save it without compression: numpy.savez)"
+        )
+
+
+def _claim(size: int, dtype: np.dtype) -> int:
+    """Bytes that an array takes once it is used: numbers get 64 bits, a name is an object."""
+    return size * max(dtype.itemsize, 64 if dtype.kind == "U" else 8)
+
+
+def _read_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, claimed: int, allowed: int
+) -> np.ndarray:
     label = f"array {name[:80]!r}"
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ModelError(f"{label} must be stored or deflated; it is compressed in another way")
@@ -106,6 +135,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -
             f"{label} claims shape {_short(shape)}, that is {count * dtype.itemsize} bytes; "
             f"the file holds {member.file_size - header_bytes}"
         )
+    _check_claim(claimed + _claim(count, dtype), allowed)
     values = np.empty(count, dtype=dtype)
     with archive.open(member) as stream:
         stream.read(header_bytes)

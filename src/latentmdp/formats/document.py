@@ -19,6 +19,7 @@ from latentmdp.model import LatentMDP, Layout
 
 MODEL_FORMAT = "latentmdp model"
 LONGEST_HORIZON = 10**6
+LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
 NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
@@ -178,8 +179,10 @@ def _layout_document(layout: Layout) -> dict[str, Any]:
 def _layout(fields: Fields) -> Layout:
     """Back from arrays; `layout_marks` lists pairs `(context, state)`."""
     shape = fields.wholes("layout_shape")
-    if shape.shape != (2,) or (shape < 1).any():
-        raise ModelError("layout_shape must be (rows, columns), both at least 1")
+    if shape.shape != (2,) or (shape < 1).any() or (shape > LARGEST_GRID // shape[::-1]).any():
+        raise ModelError(
+            f"layout_shape must be (rows, columns), at least 1, and at most {LARGEST_GRID} cells"
+        )
     positions = _pairs(fields, "layout_positions")
     walls = _pairs(fields, "layout_walls") if "layout_walls" in fields else positions[:0]
     inside = ((positions >= 0) & (positions < shape)).all(axis=1) | (positions == -1).all(axis=1)

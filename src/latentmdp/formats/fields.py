@@ -1,8 +1,8 @@
 """The named values of a file, arrays from npz or lists from JSON, taken out with checked types."""
 
 import difflib
-import warnings
 from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 
 LARGEST_WHOLE = 2**53  # whole numbers that a float holds exactly
+MOST_KEYS = 1_000  # of a document
 
 
 class Fields:
@@ -22,8 +23,11 @@ class Fields:
 
     def __init__(self, values: Mapping[str, Any], known: Collection[str]) -> None:
         self.values = values
+        if len(values) > MOST_KEYS:
+            raise ModelError(f"must have at most {MOST_KEYS} keys; found {len(values)}")
+        longest = 2 * max(map(len, known))  # a longer one is no misspelling
         for key in values:
-            if key not in known:
+            if key not in known and len(key) <= longest:
                 close = [name for name in known if name.lower() == key.lower()]
                 close += difflib.get_close_matches(key, known, n=1, cutoff=0.85)
                 if close:
@@ -41,12 +45,7 @@ class Fields:
             raise ModelError(f"the key {key!r} must be there; found {found}")
         value = self.values[key]
         if not isinstance(value, np.ndarray):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    value = np.array(value)
-            except (ValueError, TypeError, OverflowError, RecursionError):
-                raise ModelError(f"{key} must be {meaning} in a regular array") from None
+            value = _from_lists(key, value, meaning)
         if value.dtype.kind not in kinds and value.size:
             raise ModelError(f"{key} must be {meaning}; found {_kind_name(value)}")
         return value
@@ -93,21 +92,52 @@ class Fields:
 
     def text(self, key: str) -> str:
         """One piece of text."""
-        return str(_single(key, self.array(key, "U", "text")))
+        value = self.values[key]
+        texts = self._texts(key, "text", [value] if isinstance(value, str) else value)
+        if len(texts) != 1:
+            raise ModelError(f"{key} must be one piece of text; found {len(texts)}")
+        return texts[0]
 
     def names(self, key: str) -> tuple[str, ...]:
         """A list of names."""
-        values = self.array(key, "U", "names")
-        if values.ndim != 1:
-            raise ModelError(f"{key} must be a list of names; its shape is {values.shape}")
-        names = self.values[key]
+        return tuple(self._texts(key, "a list of names", self.values[key]))
+
+    def _texts(self, key: str, meaning: str, values: Any) -> list[str]:
+        """Text by text: one array would give all of them the room of the longest."""
         try:
-            names = names.tolist() if isinstance(names, np.ndarray) else names
-            for name in names:
-                name.encode("utf-8")
-        except ValueError:
+            if isinstance(values, np.ndarray) and values.ndim < 2:
+                values = values.reshape(-1).tolist()
+            if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
+                raise ModelError(f"{key} must be {meaning}; it is not")
+            for text in values:
+                text.encode("utf-8")
+        except ModelError:
+            raise
+        except ValueError:  # half a pair, or in NumPy a number that is no character
             raise ModelError(f"{key} must be valid Unicode text") from None
-        return tuple(names)
+        return values
+
+
+def _from_lists(key: str, value: Any, meaning: str) -> np.ndarray:
+    """Nested lists of numbers as an array; no text gets there, it would make all entries wide."""
+    shape: list[int] = []
+    level = [value]
+    while type(level[0]) is list:
+        lengths = set(map(len, level)) if set(map(type, level)) == {list} else set()
+        if len(lengths) != 1:
+            raise ModelError(f"{key} must be {meaning} in a regular array")
+        shape += lengths
+        level = list(chain.from_iterable(level))
+        if not level:
+            return np.zeros(shape)
+    kinds = set(map(type, level))
+    if not (kinds <= {int, float} or kinds == {bool}):
+        found = "text" if str in kinds else "mixed or other values"
+        raise ModelError(f"{key} must be {meaning}; found {found}")
+    try:
+        return np.array(level).reshape(shape)
+    except OverflowError:
+        raise ModelError(f"{key} must be {meaning}; found one that is too large") from None
 
 
 def _single(key: str, values: np.ndarray) -> Any:

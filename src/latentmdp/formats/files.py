@@ -15,13 +15,17 @@ PathLike = str | os.PathLike[str]
 Writer = Callable[[BinaryIO], None]
 
 
+LONGEST_LINE = 500  # characters of a refusal: what it quotes may be long
+
+
 class FileError(ModelError):
     """A refusal that names its file already."""
 
 
 def refusal(path: PathLike, text: str) -> FileError:
-    """To be raised: the file's name, then what is wrong with it."""
-    return FileError(f"{shown(path)}: {' '.join(text.split())}")
+    """To be raised: the file's name, then what is wrong with it, in one line that can be read."""
+    line = " ".join(text.split())
+    return FileError(f"{shown(path)}: {line[:LONGEST_LINE]}{' ...' * (len(line) > LONGEST_LINE)}")
 
 
 def shown(path: PathLike) -> str:
@@ -115,6 +119,15 @@ def memory_budget() -> int:
     return min((size for size in sizes if size > 0), default=2**33) // 4
 
 
+def writer_of(raw: bytes) -> Writer:
+    """What writes these bytes into an open file."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(raw)
+
+    return write
+
+
 def write_atomically(path: PathLike, write: Writer) -> None:
     """`write` fills a temporary file beside `path`, which then takes its place in one step."""
     write_together([(path, write)])
@@ -123,7 +136,8 @@ def write_atomically(path: PathLike, write: Writer) -> None:
 def write_together(targets: list[tuple[PathLike, Writer]]) -> None:
     """Write several files: all are complete and on disk before the first takes its name.
 
-    Whatever goes wrong, the old files stay as they were and no temporary file is left.
+    They take it in the order given. Whatever goes wrong before, the old files stay as they were and
+    no temporary file is left; those of a killed process go when the next one writes there.
     """
     with ExitStack() as cleanup:
         ready = []
@@ -171,10 +185,10 @@ def _writable_target(path: PathLike) -> Path:
 
 
 def _fill_temporary(target: Path, write: Writer, cleanup: ExitStack) -> Path:
-    temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)  # the user's umask applies
-    cleanup.callback(temporary.unlink, missing_ok=True)  # after the rename there is nothing left
+    if target.parent not in _swept:
+        _swept.add(target.parent)
+        _sweep(target.parent)
+    temporary, descriptor = _new_temporary(target, cleanup)
     with open(descriptor, "wb") as file:
         if target.exists():
             os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
@@ -182,6 +196,62 @@ def _fill_temporary(target: Path, write: Writer, cleanup: ExitStack) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return temporary
+
+
+# ---------------------------------------------------------------- temporary files
+
+ENDING = ".latentmdp.tmp"
+_swept: set[Path] = set()  # folders in which this process has looked for leftovers
+
+
+def _new_temporary(target: Path, cleanup: ExitStack) -> tuple[Path, int]:
+    """A new file beside the target, open and locked; `cleanup` removes it and ends the lock."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(8)}{ENDING}"
+        descriptor = os.open(temporary, flags, 0o666)  # the user's umask applies
+        cleanup.callback(temporary.unlink, missing_ok=True)  # after the rename nothing is left
+        locked = _lock(descriptor)
+        if locked:  # until the file has its name, so that nobody takes it for a leftover
+            cleanup.callback(os.close, os.dup(descriptor))
+        if locked is not False and temporary.exists():
+            return temporary, descriptor
+        os.close(descriptor)  # swept away before it was locked
+
+
+def _sweep(folder: Path) -> None:
+    """Remove our temporary files whose process is gone: nobody holds their lock any more."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(".") and entry.name.endswith(ENDING):
+                with suppress(OSError):
+                    _remove_leftover(entry.path)
+
+
+def _remove_leftover(path: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        ours = not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
+        if ours and _lock(descriptor):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock an open file; False if another process holds it, None where there are no locks.
+
+    The system ends a lock with its process, however that ends.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

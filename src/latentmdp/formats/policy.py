@@ -8,7 +8,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.formats.archive import read_npz, write_npz
 from latentmdp.formats.fields import Fields
-from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.formats.json import as_lists
 from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.formats.tables import Table
@@ -16,6 +16,7 @@ from latentmdp.policy import PolicyGraph
 
 POLICY_FORMAT = "latentmdp policy"
 PARTS = tuple(field.name for field in dataclass_fields(PolicyGraph))
+COPIES = 6  # a table becomes nodes, steps, states, successors and numbers; checks take a few more
 LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 
 
@@ -36,7 +37,10 @@ def document_policy(values: dict[str, Any]) -> PolicyGraph:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a policy was asked for")
     if "table" in fields:
         return PolicyGraph.from_table(_small(fields, "table"))
-    return PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+    policy = PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+    if policy.N * policy.S * (1 + int(policy.symbol.max(initial=0))) >= 2**62:
+        raise ModelError(f"symbol must be small numbers; found {policy.symbol.max()}")
+    return policy
 
 
 def _small(fields: Fields, name: str) -> np.ndarray:
@@ -48,14 +52,14 @@ def _small(fields: Fields, name: str) -> np.ndarray:
 
 def load_policy_npz(path: PathLike) -> PolicyGraph:
     """A policy from npz."""
-    return document_policy(read_npz(path))
+    return document_policy(read_npz(path, COPIES))
 
 
 def save_policy_npz(policy: PolicyGraph, path: PathLike) -> None:
     """A policy to npz, compressed; 32 bits are enough for every number."""
     document = policy_document(policy)
     small = {key: value.astype(np.int32) for key, value in document.items() if key != "format"}
-    write_npz(path, document | small, level=1)
+    write_npz(path, document | small, level=1, copies=COPIES)
 
 
 def load_policy_json(path: PathLike) -> PolicyGraph:
@@ -91,8 +95,4 @@ def save_policy_csv(policy: PolicyGraph, path: PathLike) -> None:
     for (t, s), a in np.ndenumerate(policy.table):
         lines.append(f"{t},{s},{a}\n")
     text = "".join(lines).encode("ascii")
-    write_atomically(path, lambda file: _write(file, text))
-
-
-def _write(file: Any, text: bytes) -> None:
-    file.write(text)
+    write_atomically(path, writer_of(text))

@@ -3,7 +3,14 @@
 import json
 from typing import Any
 
-from latentmdp.formats.files import PathLike, read_text, reason, refusal, write_atomically
+from latentmdp.formats.files import (
+    PathLike,
+    read_text,
+    reason,
+    refusal,
+    write_atomically,
+    writer_of,
+)
 
 
 class _RefusedError(ValueError):
@@ -15,11 +22,15 @@ def read_json(path: PathLike) -> dict[str, Any]:
     text = read_text(path)
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse)
+        if "\\ud" in text.lower():  # half of a pair, which nothing could write again
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
     except _RefusedError as error:
         raise refusal(path, str(error)) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise refusal(path, f"must be JSON; at {where}: {error.msg.lower()}") from None
+    except UnicodeEncodeError:
+        raise refusal(path, "must be Unicode text; it has a lone surrogate (half a pair)") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise refusal(path, f"must be JSON: {reason(error)}") from None
     if not isinstance(document, dict):
@@ -29,17 +40,18 @@ def read_json(path: PathLike) -> dict[str, Any]:
 
 
 def write_json(path: PathLike, document: dict[str, Any]) -> None:
+    """Write a document as `json_text`, all or nothing."""
+    text = json_text(document).encode("utf-8")
+    write_atomically(path, writer_of(text))
+
+
+def json_text(document: dict[str, Any]) -> str:
     """One key per line, numbers in full precision (they read back to the same bits)."""
     lines = (
         f"{json.dumps(key)}: {json.dumps(value, allow_nan=False, separators=(',', ':'))}"
         for key, value in document.items()
     )
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    write_atomically(path, lambda file: _write(file, text))
-
-
-def _write(file: Any, text: str) -> None:
-    file.write(text.encode("utf-8"))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.learning.session import COLUMNS
+from latentmdp.learning.state import State, load_state, refusing_misfits, state_writer
+from latentmdp.learning.state_check import checked_folder, checked_run
 
 if TYPE_CHECKING:
+    from latentmdp.formats.files import PathLike, Writer
     from latentmdp.model import LatentMDP
 
 
 def made(folder: str | Path) -> Path:
     """The folder, made if it is not there."""
-    place = Path(folder)
+    from latentmdp.formats.files import as_path
+
+    place = as_path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -31,26 +39,98 @@ def digest(model: LatentMDP) -> str:
     return model.digest
 
 
+MODEL, NEXT_MODEL, STATE = "model.npz", "model-next.npz", "run.npz"
 _written: dict[Path, tuple[int, str]] = {}  # what this process wrote: when, which model
 
 
-def write_model(place: Path, model: LatentMDP) -> None:
-    """Write `model.npz`, unless it is there already from an earlier checkpoint of this process."""
-    from latentmdp.formats import save
+def write_run(
+    place: Path, model: LatentMDP, state: State, more: Mapping[str, Writer] | None = None
+) -> None:
+    """Write a run's files, and `more` beside them: all are on disk before one takes its name.
 
-    file, which = (place / "model.npz").absolute(), digest(model)
+    `run.npz` decides. It knows its model by a digest, and a new model waits as `model-next.npz`
+    until `run.npz` has taken its place: at every moment there is a whole run to read.
+    """
+    from latentmdp.formats.files import reason, refusal, write_together
+    from latentmdp.formats.npz import model_writer
+
+    file, which = (place / MODEL).absolute(), digest(model)
     when = file.stat().st_mtime_ns if file.exists() else 0
-    if _written.get(file) != (when, which):
-        save(model, file)
-        _written[file] = (file.stat().st_mtime_ns, which)
+    targets: list[tuple[PathLike, Writer]] = [(place / STATE, state_writer(state))]
+    targets += [(place / name, write) for name, write in (more or {}).items()]
+    if _written.get(file) == (when, which):  # it is there from an earlier checkpoint
+        write_together(targets)
+        return
+    write_together([(place / NEXT_MODEL, model_writer(model)), *targets])
+    try:
+        os.replace(place / NEXT_MODEL, file)
+    except OSError as error:
+        raise refusal(file, f"cannot be written: {reason(error)}") from None
+    _written[file] = (file.stat().st_mtime_ns, which)
 
 
-def check_model(place: Path, model: LatentMDP, expected: str) -> None:
-    """Refuse a model that is not the run's own."""
+def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
+    """The model, the checked state of a run, and `optimal` and `seconds_optimal` beside it."""
+    with refusing_misfits(place / STATE, "run"):
+        state = load_state(place / STATE, "run")
+        more = checked_folder(state)
+        model = _read_model(place, more["model"])
+        return model, checked_run(state, model), more
+
+
+def _read_model(place: Path, expected: str) -> LatentMDP:
+    """The run's own model; it waits under another name if a process was killed just then."""
+    from latentmdp.formats import load
+    from latentmdp.formats.files import refusal
+
+    with suppress(ModelError):
+        waiting = load(place / NEXT_MODEL)
+        if digest(waiting) == expected:
+            return waiting
+    model = load(place / MODEL)
     if digest(model) != expected:
+        raise refusal(place / MODEL, "must be the model of run.npz beside it; it is another one")
+    return model
+
+
+def refuse_other(
+    place: Path, model: LatentMDP, spec: dict[str, Any], state: State | None = None,
+    force: str = "overwrite=True",
+) -> None:  # fmt: skip
+    """Refuse a folder that holds another run than this one, or more of it than `state` has.
+
+    `force` is how a person says that what is there may be lost.
+    """
+    from latentmdp.formats import load
+    from latentmdp.formats.files import shown
+
+    try:
+        if not (place / STATE).exists():
+            if (place / MODEL).exists() and digest(load(place / MODEL)) != digest(model):
+                raise ModelError("another model")
+            return
+        try:
+            held, old, _ = read_run(place)
+        except ModelError as error:
+            raise ModelError(f"a run that cannot be read ({error})") from None
+        if digest(held) != digest(model) or old["spec"] != spec:
+            raise ModelError("another run")
+        if state is not None and not _continues(state, old):
+            raise ModelError("more of this run, or another one")
+    except ModelError as error:
         raise ModelError(
-            f"{place / 'model.npz'} must be the model of run.npz beside it; it is another one"
-        )
+            f"{shown(place)} must be free for this run; it holds {error}: choose another folder, "
+            f"or {force} to lose what is there"
+        ) from None
+
+
+def _continues(state: State, old: State) -> bool:
+    """Whether every phase of the old state is one of the new one too."""
+    phases = len(old["table"]["episode"])
+    kept = all(
+        np.array_equal(state["table"][name][:phases], old["table"][name]) for name in COLUMNS
+    )
+    return kept and state["done"] + state["pending"] >= old["done"] + old["pending"]
 
 
 @contextmanager

@@ -33,7 +33,8 @@ from latentmdp.learning.state import (
     restore_generator,
     save_state,
 )
-from latentmdp.policy import PolicyGraph
+from latentmdp.learning.state_check import checked_learner
+from latentmdp.policy import PolicyGraph, check_fits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -215,12 +216,14 @@ class Learner:
 
     @classmethod
     def from_state(cls, state: State) -> Learner:
-        """Inverse of `state`: continues to the same bits."""
+        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        state = checked_learner(state)
         self = cls.__new__(cls)
         self.choice = Choice(**state["choice"])
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
         self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]
         self.updates, self.kept = state["updates"], state["kept"]
@@ -230,7 +233,7 @@ class Learner:
         self.solver.restore(state["solver"], self.counts)
         self._path = self._cursor = None
         if "path" in state:
-            self._path = [(s, a, r, nxt) for s, a, r, nxt in state["path"]]
+            self._path = list(state["path"])
             self._state = state["at"]
             self._cursor = Cursor(self.policy, state["node"])
         return self

@@ -15,7 +15,7 @@ from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 from latentmdp.learning.session import Observer, Session, Spec
 from latentmdp.learning.solvers import Answer
-from latentmdp.learning.state import State, load_state, refusing_misfits, save_state
+from latentmdp.learning.state import State, refusing_misfits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +42,11 @@ class Run:
         self.state = state
         self.seconds_optimal = seconds_optimal
         self.phases: list[Any] | None = None  # kept by `learn(..., audit=True)`
+        self._file: Path | None = None  # where it was read from, for refusals
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the session, which holds addresses and is made again from the state."""
+        return {name: value for name, value in self.__dict__.items() if name != "_session"}
 
     # ------------------------------------------------------------------ numbers
 
@@ -182,7 +187,8 @@ class Run:
 
     def session(self) -> Session:
         """A session that continues from here."""
-        return Session.from_state(self.model, self.state)
+        with refusing_misfits(self._file, "run"):
+            return Session.from_state(self.model, self.state)
 
     @with_room
     def more(self, episodes: int) -> Run:
@@ -227,27 +233,48 @@ class Run:
 
     # ------------------------------------------------------------------ files, figures
 
-    def save(self, folder: str | Path) -> None:
-        """Write `model.npz`, `run.npz` (everything), and for people `run.json`, `table.csv`."""
-        from latentmdp.formats.files import write_atomically
-        from latentmdp.formats.strict_json import write_json
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Write `model.npz`, `run.npz` (everything), and for people `run.json`, `table.csv`.
 
-        place = self.checkpoint(folder)
-        write_atomically(place / "table.csv", lambda file: self.table.to_csv(file, index=False))
-        write_json(place / "run.json", {**self.state["spec"], **self.summary()})
-
-    def checkpoint(self, folder: str | Path) -> Path:
-        """Write what `load_run` needs. Whatever happens, a whole checkpoint is there."""
-        from latentmdp.learning.folder import digest, made, write_model
+        All of them or none. A folder that holds another run, or more of this one, is left as it is
+        unless `overwrite` says otherwise.
+        """
+        from latentmdp.formats.files import writer_of
+        from latentmdp.formats.strict_json import json_text
+        from latentmdp.learning.folder import made, refuse_other, write_run
 
         place = made(folder)
-        write_model(place, self.model)
-        more = {
+        if not overwrite:
+            refuse_other(place, self.model, self.state["spec"], self.state)
+        words = json_text({**self.state["spec"], **self.summary()}).encode()
+        write_run(
+            place,
+            self.model,
+            self._whole_state(),
+            {
+                "table.csv": lambda file: self.table.to_csv(file, index=False),
+                "run.json": writer_of(words),
+            },
+        )
+
+    def checkpoint(self, folder: str | Path) -> Path:
+        """Write what `load_run` needs into the run's own folder, which is not looked at.
+
+        Whatever happens, a whole checkpoint is there.
+        """
+        from latentmdp.learning.folder import made, write_run
+
+        place = made(folder)
+        write_run(place, self.model, self._whole_state())
+        return place
+
+    def _whole_state(self) -> State:
+        from latentmdp.learning.folder import digest
+
+        return self.state | {
             "optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal,
             "model": digest(self.model),
         }  # fmt: skip
-        save_state(place / "run.npz", self.state | more)
-        return place
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Cumulative regret against episodes, both logarithmic; a band where `V*` is bracketed."""
@@ -271,14 +298,13 @@ class Run:
 
 def load_run(folder: str | Path) -> Run:
     """A saved run, complete or interrupted."""
-    from latentmdp.formats import load
-    from latentmdp.learning.folder import check_model
+    from latentmdp.formats.files import as_path, shown
+    from latentmdp.learning.folder import read_run
 
-    place = Path(folder)
+    place = as_path(folder)
     if not (place / "run.npz").exists():
-        raise ModelError(f"{place} must be a run's folder; it has no run.npz")
-    with refusing_misfits(place / "run.npz", "run"):
-        state = load_state(place / "run.npz", "run")
-        model = load(place / "model.npz")
-        check_model(place, model, state.pop("model"))
-        return Run(model, state, tuple(state.pop("optimal")), state.pop("seconds_optimal"))
+        raise ModelError(f"{shown(place)} must be a run's folder; it has no run.npz")
+    model, state, more = read_run(place)
+    run = Run(model, state, tuple(more["optimal"].tolist()), more["seconds_optimal"])
+    run._file = place / "run.npz"
+    return run

@@ -18,6 +18,7 @@ from latentmdp.learning.counts import Counts
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.state import State, generator_state, restore_generator
+from latentmdp.learning.state_check import checked_run
 
 if TYPE_CHECKING:
     from latentmdp.learning.solvers import Answer
@@ -205,7 +206,8 @@ class Session:
 
     @classmethod
     def from_state(cls, model: LatentMDP, state: State) -> Session:
-        """Inverse of `state`: continues to the same bits."""
+        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        state = checked_run(state, model)
         self = cls.__new__(cls)
         learner = Learner.from_state(state["learner"])
         self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.formats.schema import STREAM, fitting
 from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.policy import PolicyGraph
 
@@ -66,7 +67,8 @@ class RandomSolver:
 
     def restore(self, state: State, counts: Counts) -> None:
         """Continue the stream."""
-        self.random = restore_generator(state["random"])
+        found = fitting(state, {"random": STREAM}, {}, "solver.")
+        self.random = restore_generator(found["random"])
 
 
 @dataclass

@@ -20,7 +20,7 @@ from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from latentmdp.formats.files import PathLike
+    from latentmdp.formats.files import PathLike, Writer
 
 State = dict[str, Any]
 FORMAT = 5
@@ -30,14 +30,21 @@ _JSON, _DIGEST = "json", "digest"
 
 def save_state(path: PathLike, state: State) -> None:
     """Write a state to an npz file; the old file stays until the new one is complete."""
-    from latentmdp.formats.archive import write_npz
+    from latentmdp.formats.files import write_atomically
+
+    write_atomically(path, state_writer(state))
+
+
+def state_writer(state: State) -> Writer:
+    """What writes a state into an open file, as npz."""
+    from latentmdp.formats.archive import npz_writer
 
     arrays: dict[str, np.ndarray] = {}
     stamp = {"format": FORMAT, "written_by": f"latentmdp {__version__}"}
     text = json.dumps(stamp | _split(state, "", arrays), allow_nan=False)
     arrays[_JSON] = np.frombuffer(text.encode(), dtype=np.uint8)
     arrays[_DIGEST] = digest(arrays)
-    write_npz(path, arrays, level=1)
+    return npz_writer(arrays, level=1)
 
 
 def digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -60,9 +67,9 @@ def load_state(path: PathLike, kind: str) -> State:
     try:
         state: State = json.loads(bytes(arrays.pop(_JSON)).decode())
         if state["kind"] != kind:
-            raise ModelError(f"must hold a saved {kind}; it holds a {state['kind']}")
+            raise ModelError(f"must hold a saved {kind}; it holds a {str(state['kind'])[:80]}")
         if state.pop("format", 1) != FORMAT:
-            writer = state.get("written_by", "an older latentmdp")
+            writer = str(state.get("written_by", "an older latentmdp"))[:80]
             raise ModelError(
                 f"must have format {FORMAT} of a saved {kind}; it was written by {writer} in "
                 "another one: go on with that version, or start anew"
@@ -78,13 +85,13 @@ def load_state(path: PathLike, kind: str) -> State:
             place[last] = array
     except ModelError as error:
         raise refusal(path, str(error)) from None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise refusal(path, f"must hold a saved {kind}; it does not") from None
     return state
 
 
 @contextmanager
-def refusing_misfits(path: PathLike, kind: str) -> Iterator[None]:
+def refusing_misfits(path: PathLike | None, kind: str) -> Iterator[None]:
     """Inside, data that does not fit together is refused in one sentence that names the file."""
     from latentmdp.formats.files import FileError, refusal
 
@@ -92,9 +99,10 @@ def refusing_misfits(path: PathLike, kind: str) -> Iterator[None]:
         yield
     except FileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise refusal(path, f"must hold a whole saved {kind}; it does not ({reason})") from None
+    except ModelError as error:
+        if path is None:
+            raise
+        raise refusal(path, f"must hold a whole saved {kind}; {error}") from None
 
 
 def _split(state: State, prefix: str, arrays: dict[str, np.ndarray]) -> State:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.optimism.checks import graph_state
 from latentmdp.optimism.memory import Memory, Observations, consistent
 from latentmdp.optimism.model import Known
 
@@ -196,6 +197,7 @@ class Growth:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from `saved()`."""
+        saved = graph_state(saved, self)
         self.start(np.array(saved["likelihood"]))
         state, step = (np.array(saved[name], dtype=np.int64) for name in ("state", "step"))
         self._insert(state, step, saved["belief"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.optimism.checks import memory_state
 from latentmdp.optimism.confidence import Rule, Setting
 from latentmdp.optimism.growth import KINDS, Growth, Solved
 from latentmdp.optimism.markov import EQUAL, Effort
@@ -200,6 +201,7 @@ class HistoryPlanner(Planner):
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
         """Continue from `state()` to the same bits."""
+        state = self._checked(state)
         self.markov.restore(state["markov"], counts)
         H, S = self.known.H, self.known.S
         self.table = self.markov.policy[: H * S].reshape(H, S)
@@ -210,6 +212,9 @@ class HistoryPlanner(Planner):
         if state["answered"] and self.memory is not None:
             graph = self.searches[0].graph(self.policy)
             self.result = HistoryResult(graph, -1.0, -1.0, True, self.memory.N)
+
+    def _checked(self, state: dict[str, Any]) -> dict[str, Any]:
+        return memory_state(state, self.known, len(self._rules()), len(KINDS))
 
     def _restore_models(self, state: dict[str, Any]) -> None:
         seen = Observations.of_codes(self.known, np.array(state["graph"]["observations"]))

@@ -20,6 +20,7 @@ import numpy as np
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.optimism.checks import planner_state
 from latentmdp.optimism.confidence import ESTIMATE, SECONDARY, Rule, Setting
 from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch, Patience
 from latentmdp.optimism.model import Known
@@ -221,18 +222,22 @@ class Planner:
         for late in self.late[1:]:
             late.append(rows)
 
-    def _make(self, counts: "Counts") -> None:
+    def _rules(self) -> list[tuple[Rule, Setting]]:
+        """The primary model's rule, then those of the models that break ties."""
         make = [(self.rule, self.setting)]
         if self.ties == "secondary" and not self.rule.random:  # a sample has no ties
             make += [(SECONDARY, self.setting), (ESTIMATE, self.setting)]
         elif self.ties == "ladder" and not self.rule.random:
             scale = self.setting.scale
             make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
+        return make
+
+    def _make(self, counts: "Counts") -> None:
         self.searches = [
             self.Search(self.known, rule, setting, counts, self.rule_stream)
-            for rule, setting in make
+            for rule, setting in self._rules()
         ]
-        self.late = [[] for _ in make]
+        self.late = [[] for _ in self.searches]
 
     def _catch_up(self, i: int) -> None:
         late = self.late[i]
@@ -269,18 +274,21 @@ class Planner:
 
     def restore(self, state: dict[str, Any], counts: "Counts") -> None:
         """Continue from `state()` to the same bits."""
-        self.searches = []
-        if len(state["policies"]):
-            self.counts = counts
-            self._make(counts)
-            self._restore_models(state)
-        self.policy = np.array(state["policy"], dtype=np.int64)
+        state = self._checked(state)
+        self.counts = counts
+        self._make(counts)
+        self._restore_models(state)
+        self.policy = state["policy"]
         self.policy.setflags(write=False)
         for patience, saved in zip(self._patiences(), state["patience"], strict=True):
             patience.restore(saved)
         self.rung, self.seen = int(state["rung"]), int(state["seen"])
         self.kicks.stream().bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
+
+    def _checked(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state, refused if kernels could not trust it."""
+        return planner_state(state, self.known, len(self._rules()))
 
     def _restore_models(self, state: dict[str, Any]) -> None:
         for search, policy in zip(self.searches, state["policies"], strict=True):

@@ -14,7 +14,11 @@ from typing import Any
 
 import numpy as np
 
-_WIDTHS = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
+WIDTHS: dict[str, type[np.unsignedinteger[Any]]] = {
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+}
 
 
 def whole(values: Any) -> str:
@@ -22,7 +26,7 @@ def whole(values: Any) -> str:
     array = np.asarray(values).reshape(-1)
     largest = int(array.max(initial=0))
     assert array.size == 0 or int(array.min()) >= 0
-    for name, kind in _WIDTHS:
+    for name, kind in WIDTHS.items():
         if largest <= np.iinfo(kind).max:
             return f"{name}:{_base64(array.astype(np.dtype(kind).newbyteorder('<')))}"
     raise AssertionError(f"whole numbers must be below 2^32; found {largest}")

@@ -54,6 +54,8 @@ def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[in
 
 def run_phases(run: "Run", count: int, folder: Path | None = None) -> list[dict[str, Any]]:
     """The chosen phases of a run for the explorer; `count` 0 or 1 is the last policy alone."""
+    from latentmdp.report.stored_phases import load_phases
+
     table = run.state["table"]
     if len(table["episode"]) == 0:
         return []
@@ -143,22 +145,12 @@ def save_phases(
         )
         data = [phase_data(run, *pairs[i]) for i in chosen]
     path = Path(folder) / FILE
-    write_json(path, {"format": "latentmdp explorer", "of": _identity(run), "phases": data})
+    write_json(path, {"format": "latentmdp explorer", "of": identity(run), "phases": data})
     return path
 
 
-def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
-    """What `save_phases` left for this very run; None if there is nothing or it is of another."""
-    from latentmdp.formats.strict_json import read_json
-
-    if not (folder / FILE).is_file():
-        return None
-    found = read_json(folder / FILE)
-    phases = found.get("phases")
-    return phases if found.get("of") == _identity(run) and isinstance(phases, list) else None
-
-
-def _identity(run: "Run") -> dict[str, Any]:
+def identity(run: "Run") -> dict[str, Any]:
+    """What tells this run, as far as it has got, from others."""
     table = run.state["table"]
     sums = [float(np.sum(table[name])) for name in ("length", "value", "updates")]
     return {**run.state["spec"], "episodes_played": run.episodes, "sums": sums}

@@ -7,11 +7,10 @@ it and refuses what it cannot trust. `scripts/theorem_study.py` writes one.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import PathLike, refusal
+from latentmdp.formats.files import PathLike, as_path, refusal
 from latentmdp.formats.strict_json import read_json
 
 FILE = "study.json"
@@ -81,7 +80,7 @@ class Study:
 
 def load_study(path: PathLike) -> Study:
     """The study in a `study.json`, or in a folder that holds one."""
-    place = Path(path)
+    place = as_path(path)
     file = place / FILE if place.is_dir() else place
     document = read_json(file)
     try:

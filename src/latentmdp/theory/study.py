@@ -18,6 +18,7 @@ import numpy as np
 
 from latentmdp._workers import workers
 from latentmdp.errors import ModelError
+from latentmdp.formats.files import refusal
 from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.model import LatentMDP
 
@@ -151,6 +152,18 @@ def entry(sweep: Sweep, rows: Iterable[Row]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _begun(path: Path) -> dict[str, Any]:
+    """The entries and the seconds of a study that was begun."""
+    found = read_json(path)
+    seconds, varied = found.get("seconds"), found.get("varied")
+    named = isinstance(varied, list) and all(
+        isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in varied
+    )
+    if not named or type(seconds) not in (int, float):
+        raise refusal(path, "must be a study that can be continued; seconds or a name is missing")
+    return {"varied": varied, "seconds": seconds}
+
+
 def run_study(
     sweeps: Sequence[Sweep],
     *,
@@ -174,7 +187,7 @@ def run_study(
     }  # fmt: skip
     path = None if out is None else Path(out) / "study.json"
     if path is not None and path.exists():
-        document |= {k: v for k, v in read_json(path).items() if k in ("varied", "seconds")}
+        document |= _begun(path)
     before = document["seconds"]
     have = {found["name"]: found for found in document["varied"]}
     with workers(jobs) as pool:

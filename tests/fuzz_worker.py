@@ -1,0 +1,257 @@
+"""Reads mutants of one kind of file and uses what comes back; `fuzz.py` starts and watches it.
+
+    python fuzz_worker.py KIND FIRST COUNT CRAFTED MEGABYTES
+
+Prints a line before and after each mutant, so that whoever started it knows which one it died of.
+Good is a `ModelError` of one line, or an object that works; everything else is bad.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import tempfile
+import traceback
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import latentmdp as lm
+from fuzz_mutants import mutant
+from latentmdp.formats.archive import write_npz
+from latentmdp.formats.document import model_document
+from latentmdp.learning.learn import learn
+from latentmdp.learning.learner import Learner
+from latentmdp.learning.run import Run, load_run
+from latentmdp.learning.session import Session, Spec
+from latentmdp.report import save_phases, write_report
+from latentmdp.report.encode import safe_json
+from latentmdp.report.phases import run_phases
+from latentmdp.report.study import load_study
+
+MODEL = lm.make("maze:size=2,goals=2,horizon=3")
+DIFFERENT = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
+LARGEST = 10**5  # steps x states x contexts that are evaluated
+
+
+# ---------------------------------------------------------------------- valid files
+
+
+def make_model(folder, name):
+    if name == "sparse.npz":
+        write_npz(folder / name, model_document(DIFFERENT, dense=False), level=0)
+    else:
+        names = {} if name.endswith("csv") else {"state_names": [f"é{s}" for s in range(MODEL.S)]}
+        lm.save(MODEL.replace(**names), folder / name)
+
+
+def make_policy(folder, name):
+    policy = lm.PolicyGraph.from_tree(MODEL, lambda history: len(history) % 4)
+    if name.endswith("csv"):
+        policy = lm.PolicyGraph.from_table(policy.table)
+    lm.save_policy(policy, folder / name)
+
+
+def make_learner(folder, name):
+    """A learner in the middle of an episode; `name` has the algorithm and the class."""
+    algorithm, policy_class, kind = name.removesuffix(".npz").split("-")
+    given = DIFFERENT if kind == "middle" else MODEL
+    estimate = ("w", "nu", "R") if kind == "estimate" else ()
+    learner = Learner(
+        given, algorithm, episodes=1000, policy_class=policy_class, estimate=estimate,
+        bonus_scale=0.01,
+    )  # fmt: skip
+    random = np.random.default_rng(0)
+    for _ in range(12):
+        play(learner, random)
+    if kind == "middle":
+        learner.begin(int(given.nu[0].argmax()))
+        take_step(learner, random, 0)
+    learner.save(folder / name)
+
+
+def make_run(folder, name):
+    algorithm = "mvp" if folder.name != "psrl" else "psrl"
+    learn(
+        MODEL, algorithm, 3000, "history", bonus_scale=0.01, seed=1, optimal=(0.9, 1.0)
+    ).save(folder)  # fmt: skip
+
+
+def make_checkpoint(folder, name):
+    """A run that was stopped in the middle of a phase of the step simulator."""
+    session = Session(MODEL, Spec("bernstein", 10**9, "markov", simulator="episodes"))
+    for _ in range(20):
+        session.next_phase()
+    calls = []
+    session.next_phase(stop=lambda: calls.append(0) or len(calls) > 1)
+    Run(MODEL, session.state(), (0.9, 1.0), 0.5).checkpoint(folder)
+
+
+def make_explorer(folder, name):
+    run = learn(MODEL, "mvp", 60, "history", bonus_scale=0.01, optimal=(0.9, 1.0))
+    run.save(folder)
+    save_phases(run, folder, count=4)
+
+
+def make_study(folder, name):
+    rows = [
+        {"algorithm": a, "x": x, "seed": seed, "regret": 10 * x**0.5 + seed}
+        for a in ("mvp", "lucrl") for x in (1, 4, 16.0) for seed in (0, 1)
+    ]  # fmt: skip
+    varied = {"name": "h", "parameter": "H", "label": "H, slowed", "model": "garnets", "note": "n",
+              "theorem_exponent": 0, "rows": rows, "left_out": [],
+              "fits": [{"algorithm": "mvp", "exponent": 0.5, "low": 0.5, "high": 0.5}]}  # fmt: skip
+    document = {"format": "latentmdp-study", "version": 1, "title": "t", "command": "c",
+                "versions": {"numpy": "2"}, "seconds": 3.5, "varied": [varied]}  # fmt: skip
+    (folder / name).write_text(json.dumps(document), encoding="utf-8")
+
+
+# ---------------------------------------------------------------------- what comes back is used
+
+
+def use_model(folder, name):
+    model = lm.load(folder / ("model.csv" if name.endswith(".csv") else name))
+    assert model.replace() == model
+    str(model.describe()), repr(model)
+    if model.H * model.S * model.M <= LARGEST:
+        policy = lm.PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
+        lm.evaluate(model, policy)
+    lm.save(model, folder / "again.npz")
+    assert lm.load(folder / "again.npz") == model
+
+
+def use_policy(folder, name):
+    policy = lm.load_policy(folder / name)
+    parts = [getattr(policy, part) for part in policy.__dataclass_fields__]
+    assert lm.PolicyGraph.from_arrays(*parts) == policy
+    cursor = policy.cursor(0)
+    while cursor.observe(0, policy.S - 1) is not None:
+        pass
+    policy.prune().merge()
+    lm.save_policy(policy, folder / "again.npz")
+    assert lm.load_policy(folder / "again.npz") == policy
+    lm.evaluate(MODEL, policy)
+
+
+def use_learner(folder, name):
+    learner = Learner.load(folder / name)
+    repr(learner)
+    random = np.random.default_rng(0)
+    if learner._path is not None:
+        while len(learner._path) < learner.known.H:
+            take_step(learner, random, 0)
+        with contextlib.suppress(lm.ModelError):
+            learner.end(0)
+        learner.cancel()
+    learner.update(np.arange(learner.counts.rows))
+    for _ in range(3):
+        play(learner, random)
+    learner.update(np.arange(learner.counts.rows))
+    Learner.from_state(learner.state()).update(np.arange(learner.counts.rows))
+
+
+def play(learner, random):
+    """An episode in a random world; one that the learner refuses is dropped."""
+    known = learner.known
+    m = int(random.integers(known.M))
+    try:
+        learner.begin(int(random.integers(known.S)))
+        for _ in range(known.H):
+            take_step(learner, random, m)
+        learner.end(m)
+    except lm.ModelError:
+        learner.cancel()
+
+
+def take_step(learner, random, m):
+    nxt = int(random.integers(learner.known.S))
+    rewards, _ = learner.knowledge._by_context(learner._state, learner._cursor.action, nxt)
+    learner.step(float(rewards[m]), nxt)
+
+
+def use_run(folder, name):
+    run = load_run(folder)
+    repr(run), run.table, run.summary(), run.regret_at([1, 10]), run.complete
+    session = run.session()
+    calls = []
+    for _ in range(3):
+        session.extend(40)
+        session.next_phase(stop=lambda: calls.append(0) or len(calls) > 2)
+    again = Run(run.model, session.state(), run.optimal, run.seconds_optimal)
+    again.save(folder / "again")
+    load_run(folder / "again").summary()
+
+
+def use_explorer(folder, name):
+    safe_json(run_phases(load_run(folder), 3, folder))  # what the page gets
+
+
+def use_study(folder, name):
+    load_study(folder / name)
+    write_report([], folder / "report.html", study=folder)
+
+
+LEARNERS = (
+    "mvp-markov-middle.npz", "mvp-history-middle.npz", "bernstein-history-start.npz",
+    "mvp-markov-estimate.npz", "psrl-history-start.npz", "random-markov-start.npz",
+)  # fmt: skip
+KINDS = {
+    **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
+    **dict.fromkeys(("model.csv", "initial.csv", "parameters.csv"), (make_model, use_model)),
+    **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},
+    **dict.fromkeys(LEARNERS, (make_learner, use_learner)),
+    "run.npz": (make_run, use_run),
+    "checkpoint/run.npz": (make_checkpoint, use_run),
+    "explorer.json": (make_explorer, use_explorer),
+    "study.json": (make_study, use_study),
+}
+
+
+def one(kind, base, number, crafted):
+    """What became of one mutant: `refused`, `used`, or `bad` and why."""
+    name = kind.rpartition("/")[2]
+    random = np.random.default_rng([zlib.crc32(kind.encode()), number, crafted])
+    files = mutant(random, base, name, crafted)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for file, raw in files.items():
+            (folder / file).write_bytes(raw)
+        keep = os.environ.get("FUZZ_KEEP")
+        if keep:
+            (Path(keep) / name).write_bytes(files[name])
+        try:
+            KINDS[kind][1](folder, name)
+        except lm.ModelError as error:
+            text = str(error)
+            return (
+                "refused" if "\n" not in text and len(text) < 1000 else f"bad: said {text[:200]!r}"
+            )
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            inside = f"{Path(where.filename).name}:{where.lineno}"
+            if keep:
+                traceback.print_exc()
+            return f"bad: {type(error).__name__} in {inside}: {' '.join(str(error).split())[:150]}"
+        return "used"
+
+
+def main(kind, first, count, crafted, megabytes):
+    """Mutants `first` to `first + count` of a kind."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        made = "model.csv" if kind in ("initial.csv", "parameters.csv") else kind.rpartition("/")[2]
+        KINDS[kind][0](folder, made)
+        base = {file.name: file.read_bytes() for file in folder.iterdir()}
+        KINDS[kind][1](folder, kind.rpartition("/")[2])  # all that is slow once is behind us
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for number in range(first, first + count):
+        print(number, flush=True)
+        print(number, one(kind, base, number, crafted), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *(int(x) for x in sys.argv[2:]))

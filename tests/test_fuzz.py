@@ -1,0 +1,34 @@
+"""Mutants of every kind of file: one sentence, or an object that works; no crash, no hang.
+
+`python tests/fuzz.py 1000 KIND` shows more; `fuzz_mutants.py` says what is done to the files.
+"""
+
+import sys
+
+import pytest
+
+from fuzz import fuzz
+from fuzz_worker import KINDS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc are Linux's")
+MANY = 10_000
+LEARNERS = [kind for kind in KINDS if kind.count("-") == 2]  # one format: they share the number
+
+
+@pytest.mark.parametrize("kind", ["model.json", "mvp-history-middle.npz", "run.npz"])
+def test_some_mutants(kind):
+    """A few in every run of the tests; `python tests/fuzz.py` says which kinds there are."""
+    outcomes, bad = fuzz(kind, 150)
+    assert not bad
+    assert outcomes["refused"] > 50
+    assert outcomes["used"] > 5  # the mutants get as far as that
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_mutants(kind):
+    """10^4 of each format and state file, two thirds of them crafted."""
+    count = MANY // len(LEARNERS) + 1 if kind in LEARNERS else MANY
+    crafted = count * 2 // 3
+    found = fuzz(kind, crafted)[1] + fuzz(kind, count - crafted, crafted=False)[1]
+    assert not found
