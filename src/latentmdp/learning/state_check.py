@@ -139,9 +139,7 @@ def _estimated(state: dict[str, Any], known: dict[str, Any]) -> tuple[list[str],
         raise ModelError(f"knowledge.estimate must name some of {', '.join(ESTIMABLE)}, in order")
     if "R" not in names:
         return names, (0, 0)
-    if "next_reward" not in known:
-        raise ModelError("knowledge.known.next_reward must be there where R is estimated")
-    return names, known["next_reward"].shape
+    return names, known.get("next_reward", known["row_reward"][:, None]).shape
 
 
 def check_counts(counts: dict[str, np.ndarray], known: dict[str, Any]) -> None:

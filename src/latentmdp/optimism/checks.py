@@ -41,11 +41,11 @@ MEMORY: Table = {  # besides `PLANNER`, with memory; `markov` is a planner of it
     "looked": whole(high=MOST),
     "pending": whole("pending", below="pairs"),
     "answered": truth(),
-    "slots": whole(),
     "nodes": whole("memory", below="grown"),
 }
 
 GRAPH: Table = {  # memory nodes while they grow; numbers of nodes count the default ones too
+    "observations": whole("observations", below="codes"),
     "likelihood": number("observations", "M", low=0.0, high=1.0),
     "belief": number("grown", "M", low=0.0, high=1.0),
     "state": whole("grown", below="S"),
@@ -66,9 +66,12 @@ def memory_state(state: Any, known: "Known", models: int, kinds: int) -> dict[st
     """The state of a planner with memory; `graph_state` looks closer at its graph."""
     sizes = {"kinds": kinds, "pairs": known.S * known.A}
     sizes |= {"M": known.M, "S": known.S, "A": known.A, "H": known.H}
+    sizes["codes"] = known.S * known.A * known.M * known.S
     found = fitting(state, {"graph": GRAPH, "markov": {}, **MEMORY}, sizes, "solver.")
     if len(np.unique(found["nodes"])) < len(found["nodes"]):
         raise ModelError("solver.nodes must name each node once; one appears twice")
+    falls = np.diff(found["graph"]["observations"]) <= 0
+    refuse_where(falls, "solver.graph.observations", "must be below the next one")
     planner = planner_state(state, known, models, len(found["nodes"]))
     return found | planner | {"markov": state["markov"]}
 
@@ -78,6 +81,7 @@ def graph_state(state: Any, growth: "Growth") -> dict[str, Any]:
     known, seen = growth.known, growth.seen
     observations = len(seen.next)
     sizes = {"observations": observations, "M": known.M, "S": known.S, "A": known.A, "H": known.H}
+    sizes["codes"] = known.S * known.A * known.M * known.S
     graph = fitting(state, GRAPH, sizes, "solver.graph.")
     used = growth.fixed + len(graph["succ"])
     firsts = np.flatnonzero(known.root.sum(axis=0) > 0)
