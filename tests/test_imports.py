@@ -7,8 +7,8 @@ import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
-    {"errors", "_version", "_gymnasium", "_stack", "_workers", "canonical", "totals", "kernels"}
-    | {"model", "description"},
+    {"errors", "printing", "_version", "_gymnasium", "_stack", "_workers", "canonical", "totals"}
+    | {"kernels", "model", "description"},
     {"policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
     {"evaluation", "drawing", "environments"},
     {"planning"},

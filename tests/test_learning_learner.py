@@ -310,3 +310,13 @@ def test_a_context_that_cannot_have_paid_what_was_seen_is_refused(observed: bool
     else:  # what is not seen during the episode may be anything until its end
         assert learner.end(1)
     assert learner.counts.visits().sum() == 2
+
+
+@pytest.mark.parametrize("place", ["R", "w", "nu", "horizon"])
+def test_knowledge_refuses_what_is_no_number(place):
+    parts = {"R": np.zeros((2, 3, 2)), "w": np.full(2, 0.5), "nu": np.full((2, 3), 1 / 3)}
+    parts["horizon"] = np.array(4.0)
+    parts[place].flat[0] = np.nan
+    parts["horizon"] = float(parts["horizon"])
+    with pytest.raises(lm.ModelError, match=f"^{place} must"):
+        known_from(**parts)

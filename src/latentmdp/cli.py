@@ -26,6 +26,7 @@ from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.errors import ModelError
+from latentmdp.printing import printable
 
 INTERRUPTED = 130
 # Click's base of all usage errors; where Typer keeps it differs between versions
@@ -119,8 +120,6 @@ def _call(arguments: Sequence[str] | None) -> int:
 
 def _refuse(text: str) -> int:
     """One line on standard error, whatever the text holds."""
-    from latentmdp.commands._output import printable
-
     print(f"latentmdp: {printable(' '.join(text.split()))}", file=sys.stderr)
     return 2
 

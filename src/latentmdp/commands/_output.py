@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
+from latentmdp.printing import printable
+
 
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on one line; what is not finite becomes null."""
@@ -106,13 +108,6 @@ def _wrapped(line: str, width: int) -> str:
         subsequent_indent="" if start else "  ",
     )  # fmt: skip
     return line[:start] + text.replace("\n", "\n" + " " * start)
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped, so that no file can steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
