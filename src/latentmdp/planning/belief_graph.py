@@ -135,7 +135,8 @@ class GraphSearch:
         from latentmdp.kernels.history_graph import FRONTIER, SWEPT, expand_belief
 
         g = self.graph
-        needed = g.count[:4] + int(self.joint.ptr[-1]) + self.S
+        J = int(self.joint.ptr[-1])
+        needed = g.count[:4] + (J + self.S, J + self.S, self.S, J)  # at most, by one expansion
         if (needed > (len(g.belief), len(g.node), len(g.gain), len(g.child))).any():
             if 2 * self.bytes > memory:
                 return False
@@ -157,7 +158,7 @@ class GraphSearch:
         from latentmdp.kernels.history_graph import Graph
 
         J, M = self.joint.like.shape
-        n = 2 * (J + self.S + len(self.start.prob))
+        n, rows = 2 * (J + self.S + len(self.start.prob)), 2 * self.S
 
         def integers(*shape: int) -> Ints:
             return np.zeros(shape, dtype=np.int64)
@@ -166,7 +167,7 @@ class GraphSearch:
             count=integers(5), belief=np.zeros((n, M)), layer=integers(n, 6),
             node_of=integers(n, self.S), table=_table(n),
             node=integers(n, 8), bound=np.zeros((n, self.horizon + 1, 2)),
-            ptr=integers(n * self.A + 1), gain=np.zeros((n, self.A)),
+            ptr=integers(rows * self.A + 1), gain=np.zeros((rows, self.A)),
             child=integers(n), prob=np.zeros(n), score=np.zeros(n),
             reach=np.zeros((2, n)), queue=integers(2, n),
         )  # fmt: skip
@@ -175,8 +176,11 @@ class GraphSearch:
         """More room for everything. The large arrays grow in place, without being copied."""
         from latentmdp.kernels.history_graph import rehash_beliefs
 
-        g, more = self.graph, 2 * (int(self.joint.ptr[-1]) + self.S)
-        beliefs, nodes, rows, edges = (int(GROWTH * n) + more for n in g.count[:4])
+        g, J = self.graph, int(self.joint.ptr[-1])
+        more = (2 * (J + self.S), 2 * (J + self.S), 2 * self.S, 2 * J)
+        beliefs, nodes, rows, edges = (
+            int(GROWTH * n) + k for n, k in zip(g.count[:4], more, strict=True)
+        )
         for array, n in (
             (g.belief, beliefs), (g.layer, beliefs), (g.node_of, beliefs), (g.score, beliefs),
             (g.node, nodes), (g.bound, nodes), (g.ptr, rows * self.A + 1), (g.gain, rows),

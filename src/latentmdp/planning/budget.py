@@ -59,7 +59,7 @@ class Budget:
         """Whether that much work fits, at `rate` units per second."""
         if self.work_limit is not None and self.work + work > self.work_limit:
             return False
-        return self.time_limit is None or self.seconds + work / rate <= self.time_limit
+        return self.time_limit is None or work <= rate * (self.time_limit - self.seconds)
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
