@@ -1,9 +1,13 @@
 """Limits of `plan`: odd sizes, tiny limits, and limits that hold for all of the work."""
 
+import time
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from latentmdp import LatentMDP, evaluate, make, plan
+from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
+from latentmdp.planning import baselines
 
 HISTORY = ("auto", "exact", "layers", "grid")
 MARKOV = ("auto", "ascent", "branch", "wsu", "mean", "qmdp")
@@ -49,3 +53,67 @@ def test_many_actions(A):
             assert found.status in ("gap", "optimal")
             assert found.lower == pytest.approx(0.5)
             assert found.policy.action[found.policy.root[0]] == A - 1
+
+
+# ---------------------------------------------------------------------- time
+
+
+def cpu_seconds(function):
+    begun = time.process_time()
+    result = function()
+    return time.process_time() - begun, result
+
+
+@pytest.mark.parametrize("method", MARKOV)
+def test_a_time_limit_holds_where_a_single_sweep_is_long(method):
+    """A million steps: QMDP alone used to take 20 seconds, whatever the limit."""
+    model = make("bandit:horizon=1e6")
+    plan(make("bandit:horizon=3"), "markov", method=method)  # loads the kernels
+    seconds, found = cpu_seconds(
+        lambda: plan(model, "markov", method=method, gap=None, time_limit=1.0)
+    )
+    assert seconds < 5
+    assert found.lower <= found.upper <= 1.0 + 1e-6
+    assert found.status in ("time", "stalled")
+
+
+def test_a_warm_policy_costs_time_of_the_limit():
+    model = make("garnet")
+    warm = PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
+    found = plan(model, warm=warm, time_limit=1e-9)
+    assert found.lower >= evaluate(model, warm).value
+
+
+def test_little_memory_for_a_table_is_a_status():
+    model = make("bandit:horizon=1e5")
+    tracemalloc.start()
+    found = plan(model, "markov", memory_limit=1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.status == "memory"
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+    assert peak < 20 * 8 * model.H * model.S  # a policy and its evaluation, no search
+
+
+# ---------------------------------------------------------------------- QMDP with memory
+
+
+def test_qmdp_with_memory_keeps_limits():
+    """Beliefs do not merge here: without limits it takes minutes and gigabytes."""
+    model = make("garnet:states=6,contexts=4,horizon=30", observe_rewards=False)
+    baselines.qmdp_memory(make("garnet:horizon=2"))
+    seconds, policy = cpu_seconds(lambda: baselines.qmdp_memory(model, time_limit=0.5))
+    assert seconds < 5
+    value = evaluate(model, policy).value
+    assert 0 < value <= baselines.knowing_the_context(model)
+    assert value > evaluate(model, baselines.qmdp(model)).value - 0.1
+    small = baselines.qmdp_memory(model, time_limit=None, memory_limit=2_000_000)
+    assert model.H * model.S <= small.N <= 2_000
+    with pytest.raises(ModelError, match="memory_limit must suffice for 180 nodes"):
+        baselines.qmdp_memory(model, memory_limit=100_000)
+
+
+def test_limits_that_are_not_reached_change_nothing():
+    model = make("maze:size=3,goals=2,horizon=5")
+    free = baselines.qmdp_memory(model, time_limit=None, memory_limit=10**12)
+    assert baselines.qmdp_memory(model) == free

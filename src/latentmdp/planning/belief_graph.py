@@ -136,7 +136,9 @@ class GraphSearch:
 
         g = self.graph
         J = int(self.joint.ptr[-1])
-        needed = g.count[:4] + (J + self.S, J + self.S, self.S, J)  # at most, by one expansion
+        needed = g.count[:4] + np.array(
+            [J + self.S, J + self.S, self.S, J]
+        )  # at most, by one expansion
         if (needed > (len(g.belief), len(g.node), len(g.gain), len(g.child))).any():
             if 2 * self.bytes > memory:
                 return False
