@@ -5,9 +5,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
+import brute
 from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
-from latentmdp.planning import baselines
+from latentmdp.planning import baselines, extraction
+from strategies import models, seeds
 
 HISTORY = ("auto", "exact", "layers", "grid")
 MARKOV = ("auto", "ascent", "branch", "wsu", "mean", "qmdp")
@@ -117,3 +120,64 @@ def test_limits_that_are_not_reached_change_nothing():
     model = make("maze:size=3,goals=2,horizon=5")
     free = baselines.qmdp_memory(model, time_limit=None, memory_limit=10**12)
     assert baselines.qmdp_memory(model) == free
+
+
+# ---------------------------------------------------------------------- policies with memory
+
+LARGE = "maze:size=6,goals=8,horizon=400"  # its policies have more nodes than the search
+
+
+def test_a_time_limit_includes_the_policy(monkeypatch):
+    """Each node of a policy costs; handing out the search's own would take some 20 seconds."""
+
+    def slow(model, policy):
+        time.sleep(5e-5 * policy.N)
+        return evaluate(model, policy)
+
+    model = make(LARGE, observe_rewards=False)
+    plan(make("maze:size=3,goals=2,horizon=3"), method="layers")  # loads the kernels
+    monkeypatch.setattr(extraction, "evaluate", slow)
+    found = plan(model, method="layers", gap=None, time_limit=2.0)
+    assert found.seconds < 8
+    assert found.status == "time"
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize(("spec", "method"), [(LARGE, "layers"), ("bandit:horizon=400", "grid")])
+def test_a_memory_limit_includes_the_policy(spec, method):
+    model = make(spec, observe_rewards=False)
+    limit = 100_000_000
+    tracemalloc.start()
+    found = plan(model, method=method, gap=None, time_limit=60, memory_limit=limit)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * limit
+    assert found.status == "memory"
+    assert found.lower > 0.8
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+
+
+@settings(max_examples=60)
+@given(models(M=3, S=3, A=3, H=4), seeds)
+def test_policies_that_are_cut_to_fit_keep_their_certificates(model, seed):
+    rng = np.random.default_rng(seed)
+    best = brute.best_history_value(model)
+    near = 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(extraction, "SMALL", int(rng.integers(1, 30)))
+        for method in ("layers", "grid"):
+            found = plan(model, method=method, gap=None, memory_limit=int(rng.integers(1, 10**5)))
+            assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=near)
+            assert found.lower - near <= best <= found.upper + near
+
+
+@pytest.mark.parametrize("method", ["layers", "grid"])
+def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, method):
+    """Policies written on the way, to know how long that takes, change no answer."""
+    monkeypatch.setattr(extraction, "EARLY", 0.0)
+    model = make("bandit:horizon=30", observe_rewards=False)
+    limits = {"gap": None, "work_limit": 200_000, "method": method}
+    a, b = (plan(model, time_limit=seconds, **limits) for seconds in (None, 600.0))
+    assert (a.lower, a.upper, a.work, a.status) == (b.lower, b.upper, b.work, b.status)
+    assert a.policy == b.policy
