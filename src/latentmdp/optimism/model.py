@@ -184,9 +184,8 @@ def _layout(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """`indptr`, and per slot its row, next state and slot in the counts."""
     row, nxt, source = counts.slot_row, counts.next.copy(), np.arange(len(counts.next))
-    wanted = np.zeros((counts.rows, counts.S), dtype=bool)
     if every_next:
-        wanted[:] = True
+        wanted = np.ones((counts.rows, counts.S), dtype=bool)
     elif rule.kind == "interval" and known.next_reward is not None:
         wanted = known.next_reward != 0.0  # min(r + v, 1) is out of the default order
     else:
