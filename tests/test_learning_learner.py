@@ -364,4 +364,4 @@ def test_sparse_models_need_no_number_per_next_state(algorithm):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert run.episodes == 3
-    assert peak < 1_000 * 5 * model.S * model.M
+    assert peak < 0.3 * model.M * model.S * model.A * model.S

@@ -258,7 +258,7 @@ def test_describe_agrees_with_dense_arrays(model):
 
 
 def test_the_total_of_many_small_rewards_may_round_to_just_above_one():
-    model = lm.lm.LatentMDP.from_arrays([[[[1.0]]]], [[[0.1]]], [1.0], [[1.0]], 10)
+    model = lm.LatentMDP.from_arrays([[[[1.0]]]], [[[0.1]]], [1.0], [[1.0]], 10)
     assert model.max_return == 1.0
 
 
