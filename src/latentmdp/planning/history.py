@@ -31,6 +31,7 @@ QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
 RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
+FALLBACK_SECONDS = 2e-8  # per outcome and step, of solving each context and evaluating a policy
 
 
 class Search(Protocol):
@@ -106,9 +107,13 @@ def plan_history(
         if layers:
             least = 3 * least + first_bytes(joint, model.H, model.S)
         fits = least <= memory
+        if budget.time_limit is not None:  # for the policy that is left if the corners take long
+            fallback = FALLBACK_SECONDS * model.H * len(model.next)
+            budget.kept_back = min(fallback, 0.5 * budget.time_limit)
         corners = build_grid(joint, model.H, model.S, 1, budget.reason) if fits else None
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report, history)
+        budget.kept_back = 0.0
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING * scale)
         search: Search = (GraphSearch if layers else TreeSearch)(joint, start, model.H, corners)
