@@ -396,7 +396,7 @@ def test_other_kinds_of_input_are_refused_in_a_sentence() -> None:
 def test_a_certain_path_of_more_nodes_than_are_planned_with(algorithm):
     """All nodes are equally likely: a limit on likelihood would leave none of them."""
     H = 8_200
-    P, R = np.ones((2, 1, 2, 1)), np.full((2, 1, 2), 1.0 / H)
+    P, R = np.ones((2, 1, 2, 1)), np.array([[[0.3, 0.6]]] * 2) / H
     model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [[1.0], [1.0]], H, observe_rewards=False)
-    run = learn(model, algorithm, 30, policy_class="history", optimal=(1.0, 1.0))
-    assert run.final_value == pytest.approx(1.0)
+    run = learn(model, algorithm, 60, policy_class="history", optimal=(0.6, 0.6))
+    assert 0.3 - 1e-9 <= run.final_value <= 0.6 + 1e-9
