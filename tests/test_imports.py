@@ -7,7 +7,17 @@ import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
-    {"errors", "_version", "_gymnasium", "_stack", "_workers", "_interrupts", "_notice", "_sealed"}
+    {
+        "errors",
+        "printing",
+        "_version",
+        "_gymnasium",
+        "_stack",
+        "_workers",
+        "_interrupts",
+        "_notice",
+        "_sealed",
+    }
     | {"canonical", "totals", "kernels", "model", "description"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
     {"evaluation", "drawing", "environments"},

@@ -1,5 +1,6 @@
 """`Learner` is Algorithm 1: against a plain twin, at every stopping point, with clear refusals."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -345,3 +346,57 @@ def test_a_context_that_cannot_have_paid_what_was_seen_is_refused(observed: bool
     else:  # what is not seen during the episode may be anything until its end
         assert learner.end(1)
     assert learner.counts.visits().sum() == 2
+
+
+@pytest.mark.parametrize("place", ["R", "w", "nu", "horizon"])
+def test_knowledge_refuses_what_is_no_number(place):
+    parts = {"R": np.zeros((2, 3, 2)), "w": np.full(2, 0.5), "nu": np.full((2, 3), 1 / 3)}
+    parts["horizon"] = np.array(4.0)
+    parts[place].flat[0] = np.nan
+    parts["horizon"] = float(parts["horizon"])
+    with pytest.raises(lm.ModelError, match=f"^{place} must"):
+        known_from(**parts)
+
+
+def many_states(S, on_next=False):
+    """A sparse model: each state leads to two others."""
+    M, A = 2, 2
+    context, state, action, other = (x.ravel() for x in np.indices((M, S, A, 2)))
+    nxt = (state * (action + 1) + context + other) % S
+    pays = (nxt if on_next else state) == S - 1
+    return lm.LatentMDP.from_rows(
+        context, state, action, nxt, np.full(len(nxt), 0.5), 0.1 * pays, [0.5, 0.5],
+        np.eye(1, S).repeat(M, axis=0), 4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "policy_class", "on_next"),
+    [("psrl", "markov", False), ("mvp", "history", False), ("mvp", "markov", True)],
+)
+def test_what_needs_more_memory_than_there_is_is_refused_before_any_work(
+    monkeypatch, algorithm, policy_class, on_next
+):
+    model = many_states(3_000, on_next)  # 3.6e7 (context, state, action, next state)
+    assert model.rewards_on_transitions == on_next
+    monkeypatch.setattr("latentmdp.formats.files.memory_budget", lambda: 2 * 10**8)
+    tracemalloc.start()
+    with pytest.raises(lm.ModelError, match=r"must fit into 0\.4 GB, .* it takes about") as caught:
+        lm.learn(model, algorithm, 10, policy_class=policy_class)
+    assert "every (context, state, action, next state)" in str(caught.value)
+    with pytest.raises(lm.ModelError, match="must fit into"):
+        Learner(model, algorithm, episodes=10, policy_class=policy_class)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_sparse_models_need_no_number_per_next_state(algorithm):
+    """The first plan used to take `rows x S` bytes: here 3.6 GB."""
+    model = many_states(30_000)
+    tracemalloc.start()
+    run = lm.learn(model, algorithm, 3, optimal=(0.0, 1.0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert run.episodes == 3
+    assert peak < 0.3 * model.M * model.S * model.A * model.S

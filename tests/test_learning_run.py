@@ -390,3 +390,13 @@ def test_other_kinds_of_input_are_refused_in_a_sentence() -> None:
     visits = np.full((model.M, model.S, model.A, model.S), 2**62)
     with pytest.raises(lm.ModelError, match="visits of a row must stay below 2"):
         lm.optimistic_plan(model, visits)
+
+
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+def test_a_certain_path_of_more_nodes_than_are_planned_with(algorithm):
+    """All nodes are equally likely: a limit on likelihood would leave none of them."""
+    H = 8_200
+    P, R = np.ones((2, 1, 2, 1)), np.array([[[0.3, 0.6]]] * 2) / H
+    model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [[1.0], [1.0]], H, observe_rewards=False)
+    run = learn(model, algorithm, 60, policy_class="history", optimal=(0.6, 0.6))
+    assert 0.3 - 1e-9 <= run.final_value <= 0.6 + 1e-9

@@ -1,5 +1,7 @@
 """Building, checking, labelling and viewing models."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -258,3 +260,24 @@ def test_describe_agrees_with_dense_arrays(model):
 def test_the_total_of_many_small_rewards_may_round_to_just_above_one():
     model = lm.LatentMDP.from_arrays([[[[1.0]]]], [[[0.1]]], [1.0], [[1.0]], 10)
     assert model.max_return == 1.0
+
+
+@pytest.mark.parametrize("label", [{"reward_scale": 0.0}, {"reward_scale": -1.0}])
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_units_must_be_usable(label, odd):
+    parts = (np.ones((1, 1, 1, 1)), np.zeros((1, 1, 1)), [1.0], [[1.0]], 2)
+    with pytest.raises(lm.ModelError, match="reward_scale must be a finite number above 0; it is"):
+        lm.LatentMDP.from_arrays(*parts, **label)
+    with pytest.raises(lm.ModelError, match="reward_scale must be a finite number above 0; it is"):
+        lm.LatentMDP.from_arrays(*parts, reward_scale=odd)
+    with pytest.raises(lm.ModelError, match="reward_shift must be a finite number; it is"):
+        lm.LatentMDP.from_arrays(*parts, reward_shift=odd)
+
+
+def test_files_with_unusable_units_are_refused(tmp_path):
+    path = tmp_path / "model.json"
+    lm.save(lm.make("bandit:arms=2,contexts=2,horizon=3").normalized(), path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(document | {"reward_scale": 0.0, "reward_shift": 0.0}))
+    with pytest.raises(lm.ModelError, match="reward_scale must be a finite number above 0"):
+        lm.load(path)

@@ -1,5 +1,6 @@
 """The Markov planner against enumeration, against a mixed-integer programme, and by its parts."""
 
+from collections import deque
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,11 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, evaluate, make, plan
 from latentmdp.evaluation import context_optimal
+from latentmdp.planning import baselines
+from latentmdp.planning import climber as climber_module
+from latentmdp.planning import markov as markov_module
+from latentmdp.planning import markov_exact as markov_exact_module
+from latentmdp.planning import markov_view as markov_view_module
 from latentmdp.planning.belief_grid import n_vertices, rank_table
 from latentmdp.planning.climber import Climber
 from latentmdp.planning.markov import plan_markov
@@ -19,6 +25,11 @@ from strategies import models, random_model, seeds
 
 def tolerance(model):
     return 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
+
+
+def last(pieces):
+    """What work in pieces comes to."""
+    return deque(pieces, maxlen=1).pop()
 
 
 def is_tiny(model, most=600):
@@ -200,9 +211,9 @@ def test_a_sweep_never_lowers_the_value(model, seed):
     table = np.random.default_rng(seed).integers(0, model.A, (model.H, model.S))
     d = brute.Dense(model)
     before = brute.markov_value(d, table.tolist())
-    assert climber.value(table) == pytest.approx(before, abs=1e-12)
+    assert last(climber.value(table)) == pytest.approx(before, abs=1e-12)
     for _ in range(4):
-        value, sweeps = climber.climb(table, view.start, 1)
+        value, sweeps = last(climber.climb(table, view.start, 1))
         assert sweeps == 1
         assert value == pytest.approx(brute.markov_value(d, table.tolist()), abs=1e-12)
         assert value >= before - tolerance(model)
@@ -218,7 +229,7 @@ def test_the_grid_bounds_every_policy_with_memory(model):
     hidden = brute.best_history_value(model.replace(observe_rewards=False))
     near = tolerance(model)
     for K, N in ((1, 1), (2, 3), (3, 2), (4, 5)):
-        bound = grid_bound(view, known, K, N)
+        bound = last(grid_bound(view, known, K, N))
         assert hidden - near <= bound.root <= informed + near
         assert sorted(bound.order) == list(np.flatnonzero(model.w > 0))
         assert np.diff(bound.group_ptr).max() <= K
@@ -257,7 +268,7 @@ def test_branch_and_bound_proves_no_more_than_is_true(model, seed):
     best = brute.best_markov_value(model)
     view = markov_view(model)
     known, _ = context_optimal(model)
-    bound = grid_bound(view, known, int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+    bound = last(grid_bound(view, known, int(rng.integers(1, 4)), int(rng.integers(1, 4))))
     near = tolerance(model)
     search = BranchAndBound(view, bound, slack=1e-12)
     threshold = best + float(rng.normal()) * 0.1
@@ -277,6 +288,77 @@ def test_interchangeable_actions_are_tried_once():
     model = small(A=3, P=lambda P: P[:, :, [0, 1, 0]], R=lambda R: R[:, :, [0, 1, 0]])
     view = markov_view(model)
     assert view.choice.tolist() == [0, 1] * model.S
+
+
+@pytest.mark.parametrize("piece", [1, 100, 1_000])
+def test_pieces_of_any_size_give_the_same_plan(monkeypatch, piece):
+    """Sweeps, baselines, grids and the search are cut for the clock; that changes no bit."""
+    model = random_model(np.random.default_rng(3), M=3, S=4, A=3, H=5)
+    whole = plan_markov(model)
+    for module in (markov_view_module, climber_module, markov_exact_module, markov_module):
+        monkeypatch.setattr(module, "PIECE", piece)
+    cut = plan_markov(model)
+    assert (cut.lower, cut.upper, cut.status) == (whole.lower, whole.upper, whole.status)
+    for name in baselines.TABLES:
+        with monkeypatch.context() as context:
+            context.setattr(markov_view_module, "PIECE", 10**9)
+            table = baselines.table(name, model)
+        assert np.array_equal(baselines.table(name, model), table)
+    view, known = markov_view(model), context_optimal(model)[0]
+    for K, N in ((1, 1), (2, 3), (3, 2)):
+        with monkeypatch.context() as context:
+            context.setattr(markov_exact_module, "PIECE", 10**9)
+            bound = last(grid_bound(view, known, K, N))
+        again = last(grid_bound(view, known, K, N))
+        assert np.array_equal(bound.table, again.table)
+        assert bound.root == again.root
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_stopped_early_is_a_prefix_of_a_longer_one(seed):
+    """The gap and the limits decide when to stop, not what is done and in which order."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, M=4, S=4, A=3, H=5)
+
+    def steps(found):
+        return [entry[1:] for entry in found.history[:-1]]  # the last is the plan's end
+
+    longest = plan_markov(model, work_limit=3_000_000, seed=1)
+    for limits in (
+        {"work_limit": int(rng.integers(1, 1_000_000))},
+        {"gap": 0.01, "work_limit": 3_000_000},
+        {"gap": 0.2, "work_limit": int(rng.integers(1, 1_000_000))},
+        {"gap": float(rng.random()), "time_limit": 1e-3 * float(rng.random())},
+        {"time_limit": 60.0, "gap": 0.05, "work_limit": 3_000_000},
+    ):
+        found = plan_markov(model, seed=1, **limits)
+        assert steps(found) == steps(longest)[: len(steps(found))]
+        assert found.lower <= longest.lower + tolerance(model)
+
+
+def test_a_smaller_gap_is_never_behind_at_equal_work():
+    for spec in ("garnet:seed=4", "bandit:contexts=8,arms=5,horizon=12", "maze:size=4,goals=4"):
+        model = make(spec)
+        for work in (10_000, 1_000_000, 20_000_000):
+            found = [plan_markov(model, gap=gap, work_limit=work) for gap in (None, 0.01, 0.05)]
+            for fine, coarse in pairwise(found):
+                assert fine.lower >= coarse.lower
+                assert fine.upper <= coarse.upper
+
+
+def test_rows_of_many_lengths_are_told_apart():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        S, A, M = rng.integers(1, 5), rng.integers(1, 6), rng.integers(1, 4)
+        P = rng.integers(0, 3, (M, S, A, S)) * rng.integers(0, 2, (M, S, A, S)) + 1e-9
+        P = np.where(P < 1, 0.0, P) + np.eye(S)[rng.integers(0, S, (M, S, A))]
+        P, R = P / P.sum(axis=-1, keepdims=True), rng.integers(0, 2, (M, S, A)) / 100
+        model = LatentMDP.from_arrays(P, R, np.full(M, 1 / M), np.full((M, S), 1 / S), 3)
+        view = markov_view(model)
+        for s in range(S):
+            rows = [np.hstack([model.P[:, s, a], R[:, s, a, None]]).tobytes() for a in range(A)]
+            wanted = [a for a in range(A) if rows[a] not in rows[:a]]
+            assert view.choice[view.choice_ptr[s] : view.choice_ptr[s + 1]].tolist() == wanted
 
 
 def test_equal_work_gives_equal_plans():

@@ -27,6 +27,7 @@ from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.errors import KernelCacheWarning, ModelError
+from latentmdp.printing import printable
 
 INTERRUPTED = 130
 _PLAIN_FORMAT = warnings.formatwarning
@@ -121,8 +122,6 @@ def _call(arguments: Sequence[str] | None) -> int:
 
 def _refuse(text: str) -> int:
     """One line on standard error, whatever the text holds."""
-    from latentmdp.commands._output import printable
-
     print(f"latentmdp: {printable(' '.join(text.split()))}", file=sys.stderr)
     return 2
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from latentmdp.canonical import Ints, rank_rewards
 from latentmdp.model import LatentMDP
+from latentmdp.printing import printable
 from latentmdp.totals import extreme_totals
 
 
@@ -74,12 +75,13 @@ class Description:
     def _places(self, pairs: tuple[tuple[int, int], ...]) -> str:
         if not pairs:
             return "no (state, action)"
-        states, actions = self.names["states"], self.names["actions"]
-        shown = [
-            f"({states[s] if states else s}, {actions[a] if actions else a})" for s, a in pairs[:4]
-        ]
+        shown = [f"({self._name('states', s)}, {self._name('actions', a)})" for s, a in pairs[:4]]
         more = ", ..." if len(pairs) > 4 else ""
         return f"{len(pairs)} of {self.S * self.A} (state, action): {', '.join(shown)}{more}"
+
+    def _name(self, kind: str, index: int) -> str:
+        names = self.names[kind]
+        return printable(names[index]) if names else str(index)
 
 
 def describe(model: LatentMDP) -> Description:

@@ -7,6 +7,7 @@ rewards the index of the reward among the contexts' rewards there (equal up to t
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -186,7 +187,7 @@ class LatentMDP:
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         canonical.distributions("w", w)
         canonical.distributions("nu", nu)
-        horizon = _whole("horizon", horizon, 1)
+        horizon = whole("horizon", horizon, 1)
         if horizon > MAX_HORIZON:
             raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
         if not isinstance(observe_rewards, (bool, np.bool_)):
@@ -435,7 +436,8 @@ _LABELS = (
 )  # fmt: skip
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+def whole(name: str, value: Any, least: int) -> int:
+    """The value as a whole number of at least `least`, or a sentence."""
     ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
     if not ok or value != value // 1 or value < least:
         raise ModelError(f"{name} must be a whole number of at least {least}; it is {value!r}")
@@ -474,6 +476,11 @@ def _check_labels(sizes: Sizes, labels: dict[str, Any]) -> dict[str, Any]:
                 raise ModelError(
                     f"{name} must be {count} strings; found {len(checked[name])} items"
                 )
+    scale, shift = labels.get("reward_scale", 1.0), labels.get("reward_shift", 0.0)
+    if not (scale > 0.0 and math.isfinite(scale)):
+        raise ModelError(f"reward_scale must be a finite number above 0; it is {scale!r}")
+    if not math.isfinite(shift):
+        raise ModelError(f"reward_shift must be a finite number; it is {shift!r}")
     layout = labels.get("layout")
     if layout is not None:
         if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.drawing.canvas import BLUE, FAINT, LINE, PALETTE, VERMILLION
+from latentmdp.drawing.canvas import BLUE, FAINT, LINE, PALETTE, VERMILLION, drawn
 from latentmdp.drawing.canvas import action_name as _action_name
 from latentmdp.drawing.canvas import context_name as _context_name
 from latentmdp.drawing.canvas import state_name as _state_name
@@ -222,7 +222,7 @@ def belief(
     array = np.asarray(beliefs, dtype=float)
     if array.ndim != 2 or not np.allclose(array.sum(axis=1), 1.0):
         raise ModelError(f"beliefs must be (steps, M) with rows that sum to 1; {array.shape} given")
-    names = [_text(_context_name(model, m)) if model else str(m) for m in range(array.shape[1])]
+    names = [drawn(_context_name(model, m)) if model else str(m) for m in range(array.shape[1])]
     areas = ax.stackplot(
         np.arange(len(array)), array.T, labels=names, lw=0.4, edgecolor="white",
         colors=[PALETTE[m % len(PALETTE)] for m in range(array.shape[1])],
@@ -324,12 +324,12 @@ def policy_graph(
     actions = np.unique(policy.action[kept])
     for i, a in enumerate(actions):
         dots = kept[policy.action[kept] == a]
-        name = _text(_action_name(model, int(a))) if model else f"action {a}"
+        name = drawn(_action_name(model, int(a))) if model else f"action {a}"
         ax.scatter(place[dots, 0], place[dots, 1], s=26, color=PALETTE[i % len(PALETTE)],
                    label=name, zorder=2, marker="osD^v*P"[i // len(PALETTE) % 7])  # fmt: skip
     if len(kept) <= 40:
         for n in kept:
-            name = _text(
+            name = drawn(
                 _state_name(model, int(policy.state[n])) if model else str(policy.state[n])
             )
             ax.annotate(name, place[n], xytext=(0, 5), textcoords="offset points", ha="center",
@@ -386,11 +386,6 @@ def _inches(ax: "Axes") -> float:
     figure = ax.get_figure(root=True)
     assert figure is not None
     return float(figure.get_size_inches()[0]) * ax.get_position().width
-
-
-def _text(name: str) -> str:
-    """A name as it is: no mathematics in it."""
-    return name.replace("$", r"\$")
 
 
 __all__: Sequence[str] = (

@@ -135,11 +135,14 @@ class PolicyGraph:
         model: "LatentMDP",
         choose: Callable[[int, int, np.ndarray], int],
         digits: int = 12,
+        max_nodes: int | None = None,
+        time_limit: float | None = None,
     ) -> "PolicyGraph":
         """The policy that plays `choose(step, state, belief)`; beliefs equal to `digits` merge.
 
         Expands what is reachable under its own choices. Unexpected observations are answered by
-        `choose` at the prior belief. Contexts that are possible stay so, however unlikely.
+        `choose` at the prior belief. Contexts that are possible stay so, however unlikely. Beliefs
+        beyond `max_nodes` or `time_limit` (seconds) are answered like unexpected observations.
         """
         from latentmdp.belief import initial_belief, update_belief
         from latentmdp.policy_expand import expand
@@ -158,7 +161,10 @@ class PolicyGraph:
             belief = initial_belief(model, state)
             return tuple(model.w if belief is None else belief)
 
-        return expand(model, start, follow, lambda t, s, memory: choose(t, s, np.array(memory)))
+        return expand(
+            model, start, follow, lambda t, s, memory: choose(t, s, np.array(memory)), max_nodes,
+            time_limit,
+        )  # fmt: skip
 
     @classmethod
     def from_tree(

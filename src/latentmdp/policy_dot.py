@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.belief import reach_weights
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
+from latentmdp.printing import printable
 
 Observations = Callable[[int], list[tuple[int, int]]]
 
@@ -63,5 +64,6 @@ def _model_observations(policy: PolicyGraph, model: LatentMDP) -> Observations:
 
 
 def _quoted(text: str) -> str:
+    text = "\n".join(printable(line) for line in text.split("\n"))
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

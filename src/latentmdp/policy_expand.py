@@ -1,6 +1,9 @@
 """Grow a policy graph from a rule: memory, how it moves on, and what to do with it."""
 
+from collections import deque
 from collections.abc import Callable
+from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,8 +18,15 @@ def expand(
     start: Callable[[int], Any],
     follow: Callable[[int, int, Any, int, int, int], Any],
     choose: Callable[[int, int, Any], int],
+    max_nodes: int | None = None,
+    time_limit: float | None = None,
 ) -> PolicyGraph:
-    """Expand nodes `(step, state, memory)` from the possible first states, breadth first."""
+    """Expand nodes `(step, state, memory)` from the possible first states, breadth first.
+
+    Where `max_nodes` or `time_limit` end it, observations lead to the default nodes.
+    """
+    end = inf if time_limit is None else perf_counter() + time_limit
+    most = inf if max_nodes is None else max_nodes
     H, S, A = model.H, model.S, model.A
     ids: dict[tuple[int, int, Any], int] = {}
     nodes: list[tuple[int, int, Any]] = []
@@ -39,11 +49,11 @@ def expand(
     default = [[node(t, s, start(s)) for s in range(S)] for t in range(H)]
     root = default[0]
     edges: dict[int, list[tuple[int, int, int]]] = {}
-    queue = [root[s] for s in range(S) if (model.w * model.nu[:, s]).any()]
+    queue = deque(root[s] for s in range(S) if (model.w * model.nu[:, s]).any())
     contexts = {n: np.flatnonzero(model.w * model.nu[:, nodes[n][1]]) for n in queue}
     seen = {n: {int(m) for m in contexts[n]} for n in queue}
-    while queue:
-        n = queue.pop()
+    while queue and perf_counter() < end and len(nodes) < most:
+        n = queue.popleft()
         t, s, memory = nodes[n]
         if t == H - 1:
             continue

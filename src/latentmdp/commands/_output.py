@@ -13,6 +13,7 @@ from threading import Timer
 from typing import Any
 
 from latentmdp._notice import notice
+from latentmdp.printing import printable
 
 
 def print_units(model: Any) -> None:
@@ -124,13 +125,6 @@ def _wrapped(line: str, width: int) -> str:
         subsequent_indent="" if start else "  ",
     )  # fmt: skip
     return line[:start] + text.replace("\n", "\n" + " " * start)
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped, so that no file can steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:

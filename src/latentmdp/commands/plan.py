@@ -45,7 +45,7 @@ def plan_command(
         ),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="T", help="Seconds.")
+        float, typer.Option("--time-limit", metavar="T", help="Seconds, all included.")
     ] = 60.0,
     work_limit: Annotated[
         int | None,
@@ -58,7 +58,7 @@ def plan_command(
         int | None,
         typer.Option(
             "--memory-limit", metavar="BYTES", parser=whole_number, show_default=False,
-            help="Default: a quarter of the machine's memory.",
+            help="Search and policy. Default: a quarter of the machine's.",
         ),
     ] = None,
     method: Annotated[

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+from latentmdp.printing import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,17 +50,22 @@ def write(figure: "Figure | None", path: str | Path) -> Path:
 
 def state_name(model: LatentMDP, state: int) -> str:
     """The state's name, or its number."""
-    return model.state_names[state] if model.state_names else str(state)
+    return printable(model.state_names[state]) if model.state_names else str(state)
 
 
 def action_name(model: LatentMDP, action: int) -> str:
     """The action's name, or its number."""
-    return model.action_names[action] if model.action_names else str(action)
+    return printable(model.action_names[action]) if model.action_names else str(action)
 
 
 def context_name(model: LatentMDP, context: int) -> str:
     """The context's name, or its number."""
-    return model.context_names[context] if model.context_names else f"context {context}"
+    return printable(model.context_names[context]) if model.context_names else f"context {context}"
+
+
+def drawn(text: str) -> str:
+    """The text as it is, for Matplotlib: what stands between two dollars is no formula."""
+    return text.replace("$", r"\$")
 
 
 def mark_letter(index: int) -> str:
@@ -69,7 +75,7 @@ def mark_letter(index: int) -> str:
 
 def sizes_title(model: LatentMDP, context: int | None) -> str:
     """One line of sizes for a picture's title."""
-    which = _count(model.M, "context") if context is None else context_name(model, context)
+    which = _count(model.M, "context") if context is None else drawn(context_name(model, context))
     sizes = _count(model.S, "state"), _count(model.A, "action"), _count(model.H, "step")
     return ", ".join((which, *sizes))
 

@@ -12,6 +12,7 @@ from latentmdp.drawing.canvas import (
     WALL,
     YELLOW,
     action_name,
+    drawn,
     new_axes,
     sizes_title,
     state_name,
@@ -61,8 +62,8 @@ def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None"
         colour, edge = (BLUE, 2.4) if s in starts else (WALL, 1.0)
         fill = YELLOW if pays[s] > 0 else PAPER
         ax.plot(*place[s], marker="o", ms=size, mfc=fill, mec=colour, mew=edge, zorder=3)
-        name = state_name(model, s)
-        short = len(name) <= 4
+        short = len(state_name(model, s)) <= 4
+        name = drawn(state_name(model, s))
         ax.annotate(name, place[s], xytext=(0, 0 if short else -17), textcoords="offset points",
                     ha="center", va="center", fontsize=size * 0.4 if short else 7,
                     zorder=4)  # fmt: skip
@@ -81,7 +82,7 @@ def draw_matrix(model: LatentMDP, context: int | None = None, ax: "Axes | None" 
     image = ax.imshow(_mean_matrix(model, context), cmap="Blues", vmin=0, aspect="auto",
                       interpolation="nearest")  # fmt: skip
     if model.S <= 40:
-        names = [state_name(model, s) for s in range(model.S)]
+        names = [drawn(state_name(model, s)) for s in range(model.S)]
         size = 8 if model.S <= 20 else 6
         ax.set_xticks(range(model.S), names, rotation=90, fontsize=size)
         ax.set_yticks(range(model.S), names, fontsize=size)
@@ -215,7 +216,7 @@ def _legend(model: LatentMDP, actions: set[int], ax: "Axes") -> None:
     from matplotlib.lines import Line2D
 
     keys = [
-        Line2D([], [], color=PALETTE[a], lw=2, label=action_name(model, a))
+        Line2D([], [], color=PALETTE[a], lw=2, label=drawn(action_name(model, a)))
         for a in sorted(actions - {-1})
     ]
     if -1 in actions:

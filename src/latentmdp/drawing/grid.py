@@ -12,6 +12,7 @@ from latentmdp.drawing.canvas import (
     PAPER,
     VERMILLION,
     WALL,
+    drawn,
     mark_letter,
     new_axes,
     sizes_title,
@@ -56,7 +57,7 @@ def draw_grid(
                     boxstyle="round,pad=0.08", fc=PAPER, ec=FAINT, lw=0.8, zorder=1,
                 )
             )  # fmt: skip
-            ax.text(place[s, 0], place[s, 1], state_name(model, s), ha="center", va="center",
+            ax.text(place[s, 0], place[s, 1], drawn(state_name(model, s)), ha="center", va="center",
                     fontsize=min(8.0, cell_font(model)), color=FAINT, zorder=2)  # fmt: skip
     for r, c in layout.walls:
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, fc=WALL, ec=WALL, zorder=2))
@@ -66,7 +67,8 @@ def draw_grid(
 
     if rows == 1 and columns <= 12:
         for s in np.flatnonzero(np.isfinite(place[:, 0])).tolist():
-            ax.text(place[s, 0], 0.62, state_name(model, s), ha="center", va="top", fontsize=8)
+            name = drawn(state_name(model, s))
+            ax.text(place[s, 0], 0.62, name, ha="center", va="top", fontsize=8)
     shift, scale = (-0.33, 0.55) if corner_marks else (0.0, 1.0)
     for x, y in place[start_states(model, context)] + shift:
         ax.text(x, y, "S", ha="center", va="center", color=BLUE, fontweight="bold",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.drawing.canvas import BLUE, FAINT, action_name, new_axes, state_name
+from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, state_name
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
@@ -84,9 +84,8 @@ def _arrows(
             back = 0.5 if parts[a] == 1.0 else 0.0  # a lone arrow sits in the middle of its cell
             colour = BLUE if there[s] > 0 else FAINT
             if dx == dy == 0:
-                ax.text(
-                    x, y + 0.3, action_name(model, int(a)), ha="center", fontsize=7, color=colour
-                )
+                name = drawn(action_name(model, int(a)))
+                ax.text(x, y + 0.3, name, ha="center", fontsize=7, color=colour)
                 continue
             ax.annotate(
                 "",
@@ -111,8 +110,9 @@ def _table(model: LatentMDP, share: np.ndarray, step: int, ax: "Axes | None") ->
     actions = np.arange(model.A) if model.A <= 20 or actions.size == 0 else actions[:_MAX_ROWS]
     ax = ax or new_axes(6.4, 1.8 + 0.28 * shown.size)
     ax.imshow(share[np.ix_(shown, actions)], cmap="Blues", vmin=0, aspect="auto")
-    ax.set_xticks(range(actions.size), [action_name(model, int(a)) for a in actions], rotation=90)
-    ax.set_yticks(range(shown.size), [state_name(model, int(s)) for s in shown])
+    names = [drawn(action_name(model, int(a))) for a in actions]
+    ax.set_xticks(range(actions.size), names, rotation=90)
+    ax.set_yticks(range(shown.size), [drawn(state_name(model, int(s))) for s in shown])
     ax.tick_params(labelsize=8)
     limit = share.max() * 0.6
     for i, s in enumerate(shown):

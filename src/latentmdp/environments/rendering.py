@@ -9,6 +9,7 @@ from latentmdp.drawing.canvas import (
     PAPER,
     action_name,
     context_name,
+    drawn,
     mark_letter,
     state_name,
 )
@@ -44,7 +45,7 @@ class Renderer:
         if context not in self._scenes:
             self._scenes[context] = _Scene(self.model, context)
         return self._scenes[context].frame(
-            state, self._headline(state, step, action, total, context)
+            state, drawn(self._headline(state, step, action, total, context))
         )
 
     def _headline(

@@ -101,10 +101,10 @@ def vertex_rows(
 
 
 @kernel
-def solve_vertices(ptr, index, mass, reward, choice_ptr, discount, upper):
-    """Fill `upper (H, S, V)` by backward induction over the vertices."""
+def solve_vertices(ptr, index, mass, reward, choice_ptr, discount, upper, first, stop):
+    """Fill the steps from `first` to before `stop` of `upper (H, S, V)`, the last one first."""
     H, S, V = upper.shape
-    for t in range(H - 1, -1, -1):
+    for t in range(stop - 1, first - 1, -1):
         later = upper[min(t + 1, H - 1)].reshape(S * V)
         for s in range(S):
             for c in range(choice_ptr[s], choice_ptr[s + 1]):

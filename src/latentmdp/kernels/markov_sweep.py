@@ -97,16 +97,16 @@ def root_value(start, value):
 @kernel
 def ascend(
     policy, start, fallback, row_reward, indptr, nxt, prob, discount, A,
-    choice_ptr, choice, max_sweeps, q, reach, value,
+    choice_ptr, choice, max_sweeps, last, q, reach, value,
 ):  # fmt: skip
-    """Coordinate ascent from `policy`, in place: `(value, sweeps)`.
+    """Coordinate ascent from `policy`, in place: `(value, sweeps, whether it is done)`.
 
     Each sweep is forward, then backward; going backward, a step's reach weights depend only on
-    earlier steps, which have not changed yet, so that no sweep lowers the value. Stops when one
-    does not raise it, or after `max_sweeps`.
+    earlier steps, which have not changed yet, so that no sweep lowers the value. Done when one
+    does not raise it above `last`, the value before; pauses after `max_sweeps`.
     """
-    last, sweeps = 0.0, 0
-    while sweeps < max_sweeps:
+    sweeps, done = 0, False
+    while sweeps < max_sweeps and not done:
         push_forward(policy, start, indptr, nxt, prob, discount, A, reach)
         switches = pull_back(
             policy, reach, fallback, row_reward, indptr, nxt, prob, discount, A,
@@ -114,10 +114,9 @@ def ascend(
         )  # fmt: skip
         sweeps += 1
         total = root_value(start, value)
-        if switches == 0 or (sweeps > 1 and total <= last + 1e-13 * abs(last)):
-            break
+        done = switches == 0 or total <= last + 1e-13 * abs(last)
         last = total
-    return root_value(start, value), sweeps
+    return last, sweeps, done
 
 
 @kernel

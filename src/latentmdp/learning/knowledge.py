@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from latentmdp.canonical import REWARD_TOLERANCE, match_reward, rank_rewards
 from latentmdp.errors import ModelError
 from latentmdp.learning.state import State
-from latentmdp.model import LatentMDP
+from latentmdp.model import LatentMDP, whole
 from latentmdp.optimism.model import Known
 
 ESTIMABLE = ("w", "nu", "R")
@@ -40,17 +40,16 @@ def known_from(
     if not (np.isfinite(R).all() and R.min() >= 0.0 and R.max() <= 1.0):
         raise ModelError(f"R must lie in [0, 1]; it goes from {R.min():.6g} to {R.max():.6g}")
     for name, p in (("w", w[None]), ("nu", nu)):
-        if p.min() < 0.0 or np.abs(p.sum(axis=1) - 1.0).max() > 1e-9:
+        if not (p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() <= 1e-9):  # also if NaN
             raise ModelError(f"{name} must hold probabilities that sum to 1")
+    horizon = whole("horizon", horizon, 1)
     M, S, A = R.shape[:3]
     symbols = _symbols(R) if observe_rewards else np.zeros(R.shape, dtype=np.int64)
     rows = M * S * A
     if R.ndim == 3:
-        return Known(
-            M, S, A, int(horizon), w, nu, R.reshape(rows), symbols.reshape(rows), None, None
-        )
+        return Known(M, S, A, horizon, w, nu, R.reshape(rows), symbols.reshape(rows), None, None)
     return Known(
-        M, S, A, int(horizon), w, nu, np.zeros(rows), np.zeros(rows, dtype=np.int64),
+        M, S, A, horizon, w, nu, np.zeros(rows), np.zeros(rows, dtype=np.int64),
         R.reshape(rows, S), symbols.reshape(rows, S),
     )  # fmt: skip
 

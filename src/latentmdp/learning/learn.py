@@ -12,7 +12,7 @@ from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session, Spec
-from latentmdp.learning.solvers import Answer, Choice
+from latentmdp.learning.solvers import Answer, Choice, check_affordable
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -92,6 +92,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
             f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"
         )
     check_learnable(model)
+    check_affordable(choice, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
     if choice.episodes * model.H >= 2**62:
         raise ModelError(
             f"episodes times horizon must stay below 2^62; it is {choice.episodes * model.H}"

@@ -24,7 +24,7 @@ from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.learning.counts import Counts
 from latentmdp.learning.knowledge import Knowledge, Step
-from latentmdp.learning.solvers import Answer, Choice, make_solver
+from latentmdp.learning.solvers import Answer, Choice, check_affordable, make_solver
 from latentmdp.learning.state import (
     State,
     generator_state,
@@ -70,6 +70,8 @@ class Learner:
         oracle: Answer | None = None,
     ) -> None:
         self.choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale, ties)
+        on_next = getattr(given, "rewards_on_transitions", False) or "R" in estimate
+        check_affordable(self.choice, given.M, given.S, given.A, given.H, on_next)
         self.knowledge = Knowledge.of(given, estimate)
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0

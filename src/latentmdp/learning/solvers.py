@@ -148,6 +148,34 @@ def algorithms() -> list[str]:
     return sorted([*RULES, "oracle", "random"])
 
 
+# bytes, measured: per (step, state, context) of a solver; per (context, state, action, next state)
+# of rewards on transitions, of psrl's samples, of comparing contexts for a memory
+CELL, REWARD, SAMPLE, COMPARISON = 600, 17, 160, 60
+
+
+def check_affordable(choice: Choice, M: int, S: int, A: int, H: int, on_next: bool) -> None:
+    """Refuse, before any work, what takes more than half of this machine's memory.
+
+    `on_next`: whether rewards depend on the next state (or are to be estimated).
+    """
+    from latentmdp.formats.files import memory_budget
+    from latentmdp.optimism.confidence import RULES
+
+    rule = RULES.get(choice.algorithm)
+    each = REWARD * on_next
+    if rule is not None:
+        each += SAMPLE * rule.every_next + COMPARISON * (choice.policy_class == "history")
+    needed = (CELL * (H + 1) * S * M if rule is not None else 0) + each * M * S * A * S
+    room = 2 * memory_budget()
+    if needed > room:
+        why = "a number for every (context, state, action, next state)" if each else "its solver"
+        raise ModelError(
+            f"{choice.algorithm} in the {choice.policy_class} class must fit into {room / 1e9:.3g} "
+            f"GB, half of this machine's memory; with {M} contexts, {S} states, {A} actions and "
+            f"{H} steps it takes about {needed / 1e9:.3g} GB, most of it for {why}"
+        )
+
+
 def make_solver(
     choice: Choice, known: Known, random: np.random.Generator, oracle: Answer | None = None
 ) -> Solver:

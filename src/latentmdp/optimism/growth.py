@@ -162,7 +162,8 @@ class Growth:
 
     def _by_step(self) -> Ints:
         step = self.step[self.D : self.D + self.nodes]
-        return np.argsort(step.astype(np.int16), kind="stable")  # a radix sort
+        fits = self.known.H < 2**15  # then NumPy sorts by radix
+        return np.argsort(step.astype(np.int16) if fits else step, kind="stable")
 
     def memory(self, keep: np.ndarray) -> Memory:
         """These nodes by step, in the order of their making; what is left out becomes default."""

@@ -227,10 +227,16 @@ class HistoryPlanner(Planner):
 
 
 def _likely(reach: Floats) -> np.ndarray:
-    """Nodes that are not rare; if there are too many, the limit is higher."""
+    """Nodes that are not rare; if there are too many, the limit is higher.
+
+    Where it would leave none (a long path that is certain), the likeliest, first made first.
+    """
     limit = RARE
     while np.count_nonzero(reach > limit) > MOST:
         limit *= 2.0
+    if not (reach > limit).any():
+        likeliest = np.argsort(-reach, kind="stable")[:MOST]
+        return np.isin(np.arange(len(reach)), likeliest)
     return reach > limit
 
 

@@ -4,14 +4,23 @@ They cost one or a few sweeps, carry no certificate, and start the coordinate as
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.evaluation import context_optimal
+from latentmdp.errors import ModelError
+from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP
-from latentmdp.planning.markov_view import markov_view
+from latentmdp.planning.markov_view import markov_view, step_spans
 from latentmdp.policy import PolicyGraph
+
+NODE_BYTES, BELIEF_BYTES = 1_500, 64  # of a node of `qmdp_memory`, per node and per context
+Look = Callable[[], None]  # called between two pieces of work; raises to stop
+
+
+def _go_on() -> None:
+    """Never stop."""
 
 
 def weight_select_update(model: LatentMDP) -> PolicyGraph:
@@ -19,12 +28,12 @@ def weight_select_update(model: LatentMDP) -> PolicyGraph:
 
     Steimle, Kaufman and Denton (2021). Ignores that a state may tell the contexts apart.
     """
-    return PolicyGraph.from_table(_weight_select_update(model))
+    return policy("wsu", model)
 
 
 def mean_model(model: LatentMDP) -> PolicyGraph:
     """The optimal policy of the MDP with averaged transition probabilities and rewards."""
-    return PolicyGraph.from_table(_mean_model(model))
+    return policy("mean", model)
 
 
 def qmdp(model: LatentMDP) -> PolicyGraph:
@@ -32,50 +41,89 @@ def qmdp(model: LatentMDP) -> PolicyGraph:
 
     As if the context were told after the next action.
     """
-    return PolicyGraph.from_table(_qmdp(model))
+    return policy("qmdp", model)
 
 
-def qmdp_memory(model: LatentMDP) -> PolicyGraph:
-    """QMDP on the belief: `argmax_a sum_m b_m Q_m(s, a)`. A graph over all beliefs it meets.
+def qmdp_memory(
+    model: LatentMDP, time_limit: float | None = 60.0, memory_limit: int | None = None
+) -> PolicyGraph:
+    """QMDP on the belief: `argmax_a sum_m b_m Q_m(s, a)`. A graph over the beliefs it meets.
 
-    The number of nodes may grow exponentially with the horizon where beliefs do not merge.
+    Their number may grow exponentially with the horizon where beliefs do not merge. Beliefs that
+    time (in seconds) or memory (in bytes; default: a quarter of the machine's) do not suffice for
+    act as the belief before the first step, as the policy does after unexpected observations.
     """
-    later = context_optimal(model)[0]
-    q = np.stack([row_values(model, later[t + 1]) for t in range(model.H)])  # (H, M, S, A)
-    return PolicyGraph.from_belief(model, lambda t, s, belief: int(np.argmax(belief @ q[t, :, s])))
+    memory = memory_budget() if memory_limit is None else memory_limit
+    most = memory // (NODE_BYTES + BELIEF_BYTES * model.M)
+    if most < model.H * model.S:
+        raise ModelError(
+            f"memory_limit must suffice for {model.H * model.S} nodes, one per step and state; "
+            f"{memory} bytes suffice for about {most}"
+        )
+    later, _ = context_values(model)
+
+    @lru_cache(maxsize=4)  # nodes come by step
+    def values(t: int) -> Floats:
+        return row_values(model, later[t + 1 : t + 2])[0]
+
+    return PolicyGraph.from_belief(
+        model,
+        lambda t, s, belief: int(np.argmax(belief @ values(t)[:, s])),
+        max_nodes=most,
+        time_limit=time_limit,
+    )
 
 
 def knowing_the_context(model: LatentMDP) -> float:
     """What one could earn if told the context: a bound on every policy."""
-    values, _ = context_optimal(model)
+    values, _ = context_values(model)
     return float((model.w[:, None] * model.nu * values[0]).sum())
+
+
+def context_values(model: LatentMDP, look: Look = _go_on) -> tuple[Floats, Ints]:
+    """`context_optimal`, looking at the clock on the way."""
+    from latentmdp.kernels.policies import backward_induction
+
+    value = np.zeros((model.H + 1, model.M, model.S))
+    best = np.empty((model.H, model.M, model.S), dtype=np.int64)
+    for first, stop in reversed(step_spans(model.H, len(model.next))):
+        backward_induction(
+            model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount,
+            value[first : stop + 1], best[first:stop],
+        )  # fmt: skip
+        look()
+    return value, best
 
 
 def policy(name: str, model: LatentMDP) -> PolicyGraph:
     """The baseline `name`, a key of `TABLES`."""
-    return PolicyGraph.from_table(TABLES[name](model))
+    return PolicyGraph.from_table(table(name, model))
 
 
 def table(name: str, model: LatentMDP) -> Ints:
     """`(H, S)` actions of the baseline `name`, a key of `TABLES`."""
-    return TABLES[name](model)
+    actions = np.zeros((model.H, model.S), dtype=np.int64)
+    TABLES[name](model, actions, _go_on)
+    return actions
 
 
-def _weight_select_update(model: LatentMDP) -> Ints:
+def _weight_select_update(model: LatentMDP, table: Ints, look: Look) -> None:
     """A backward sweep in which nothing arrives."""
     from latentmdp.kernels.markov_sweep import pull_back
 
     view = markov_view(model)
-    table = np.tile(view.choice[view.choice_ptr[:-1]], (view.H, 1))
-    pull_back(
-        table, np.zeros((view.H, view.M, view.S)), view.w, view.row_reward, view.indptr, view.next,
-        view.prob, view.discount, view.A, view.choice_ptr, view.choice, np.empty((view.M, 2)),
-        np.zeros((view.H + 1, view.M, view.S)),
-    )  # fmt: skip
-    return table
+    table[:] = view.choice[view.choice_ptr[:-1]]
+    value, scratch = np.zeros((view.H + 1, view.M, view.S)), np.empty((view.M, 2))
+    for first, stop in reversed(view.spans):
+        pull_back(
+            table[first:stop], np.zeros((stop - first, view.M, view.S)), view.w, view.row_reward,
+            view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
+            scratch, value[first : stop + 1],
+        )  # fmt: skip
+        look()
 
 
-def _mean_model(model: LatentMDP) -> Ints:
+def _mean_model(model: LatentMDP, table: Ints, look: Look) -> None:
     """Rewards of an outcome are averaged like probabilities."""
     from latentmdp.kernels.policies import backward_induction
 
@@ -89,33 +137,33 @@ def _mean_model(model: LatentMDP) -> Ints:
     reward = np.bincount(which, weight * model.reward) / np.where(total > 0, total, 1.0)
     indptr = np.searchsorted(outcome, np.arange(S * A + 1) * S)
     row_reward = np.add.reduceat(prob * reward, indptr[:-1])
-    best = np.empty((model.H, 1, S), dtype=np.int64)
-    backward_induction(
-        indptr, outcome % S, prob, row_reward, A, model.discount,
-        np.zeros((model.H + 1, 1, S)), best,
-    )  # fmt: skip
-    return best[:, 0].copy()
+    value = np.zeros((model.H + 1, 1, S))
+    for first, stop in reversed(step_spans(model.H, len(prob))):
+        backward_induction(
+            indptr, outcome % S, prob, row_reward, A, model.discount,
+            value[first : stop + 1], table[first:stop, None],
+        )  # fmt: skip
+        look()
 
 
-def _qmdp(model: LatentMDP) -> Ints:
-    later, _ = context_optimal(model)
-    return np.stack(
-        [
-            np.einsum("m,msa->sa", model.w, row_values(model, later[t + 1])).argmax(axis=1)
-            for t in range(model.H)
-        ]
-    )
+def _qmdp(model: LatentMDP, table: Ints, look: Look) -> None:
+    later, _ = context_values(model, look)
+    for first, stop in reversed(step_spans(model.H, len(model.next))):
+        q = row_values(model, later[first + 1 : stop + 1])  # (steps, M, S, A)
+        table[first:stop] = np.einsum("m,tmsa->tsa", model.w, q).argmax(axis=2)
+        look()
 
 
 def row_values(model: LatentMDP, later: Floats) -> Floats:
-    """`(M, S, A)` expected reward plus discounted `later (M, S)` values."""
+    """`(steps, M, S, A)` expected reward plus discounted `later (steps, M, S)` values."""
     M, S, A = model.sizes
     context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(model.indptr))
-    mean = np.add.reduceat(model.prob * later[context, model.next], model.indptr[:-1])
-    return (model.row_reward + model.discount * mean).reshape(M, S, A)
+    value = model.prob * later[:, context, model.next]
+    mean = np.add.reduceat(value, model.indptr[:-1], axis=1)
+    return (model.row_reward + model.discount * mean).reshape(-1, M, S, A)
 
 
-TABLES: dict[str, Callable[[LatentMDP], Ints]] = {
+TABLES: dict[str, Callable[[LatentMDP, Ints, Look], None]] = {
     "wsu": _weight_select_update,
     "mean": _mean_model,
     "qmdp": _qmdp,

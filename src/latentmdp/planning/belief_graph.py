@@ -12,7 +12,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.joint import Joint, Start
-from latentmdp.planning.policy_parts import PolicyParts
+from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
 
 if TYPE_CHECKING:
     from latentmdp.planning.history import Allowed
@@ -135,7 +135,10 @@ class GraphSearch:
         from latentmdp.kernels.history_graph import FRONTIER, SWEPT, expand_belief
 
         g = self.graph
-        needed = g.count[:4] + int(self.joint.ptr[-1]) + self.S
+        J = int(self.joint.ptr[-1])
+        needed = g.count[:4] + np.array(
+            [J + self.S, J + self.S, self.S, J]
+        )  # at most, by one expansion
         if (needed > (len(g.belief), len(g.node), len(g.gain), len(g.child))).any():
             if 2 * self.bytes > memory:
                 return False
@@ -157,7 +160,7 @@ class GraphSearch:
         from latentmdp.kernels.history_graph import Graph
 
         J, M = self.joint.like.shape
-        n = 2 * (J + self.S + len(self.start.prob))
+        n, rows = 2 * (J + self.S + len(self.start.prob)), 2 * self.S
 
         def integers(*shape: int) -> Ints:
             return np.zeros(shape, dtype=np.int64)
@@ -166,7 +169,7 @@ class GraphSearch:
             count=integers(5), belief=np.zeros((n, M)), layer=integers(n, 6),
             node_of=integers(n, self.S), table=_table(n),
             node=integers(n, 8), bound=np.zeros((n, self.horizon + 1, 2)),
-            ptr=integers(n * self.A + 1), gain=np.zeros((n, self.A)),
+            ptr=integers(rows * self.A + 1), gain=np.zeros((rows, self.A)),
             child=integers(n), prob=np.zeros(n), score=np.zeros(n),
             reach=np.zeros((2, n)), queue=integers(2, n),
         )  # fmt: skip
@@ -175,8 +178,11 @@ class GraphSearch:
         """More room for everything. The large arrays grow in place, without being copied."""
         from latentmdp.kernels.history_graph import rehash_beliefs
 
-        g, more = self.graph, 2 * (int(self.joint.ptr[-1]) + self.S)
-        beliefs, nodes, rows, edges = (int(GROWTH * n) + more for n in g.count[:4])
+        g, J = self.graph, int(self.joint.ptr[-1])
+        more = (2 * (J + self.S), 2 * (J + self.S), 2 * self.S, 2 * J)
+        beliefs, nodes, rows, edges = (
+            int(GROWTH * n) + k for n, k in zip(g.count[:4], more, strict=True)
+        )
         for array, n in (
             (g.belief, beliefs), (g.layer, beliefs), (g.node_of, beliefs), (g.score, beliefs),
             (g.node, nodes), (g.bound, nodes), (g.ptr, rows * self.A + 1), (g.gain, rows),
@@ -194,20 +200,39 @@ class GraphSearch:
     # ------------------------------------------------------------------ the policy
 
     def add_policy(self, parts: PolicyParts, slack: float) -> None:
-        """Add the nodes of a policy worth the lower bound, up to `slack`."""
+        """Add the nodes of a policy worth the lower bound, up to `slack`.
+
+        Where it does not fit, one that is cut at ever likelier places.
+        """
+        from latentmdp.kernels import history_extract as k
+
+        cut, none = 1e-7, np.zeros(0, dtype=np.int64)
+        at = np.empty((self.horizon, self.nodes), dtype=np.int64)
+        while True:
+            n, edges, lost = k.reached_policy(
+                self.graph, self.by_step, self.start_node, self.start.prob, cut, at, none, none
+            )
+            wanted = lost <= slack or cut == 0.0 or parts.cut_short
+            if parts.fits(n, edges) and not wanted:
+                cut = cut / 100 if cut > 1e-14 else 0.0
+                continue
+            before = parts.count, parts.added
+            try:
+                self._add_points(parts, cut, at, n, edges)
+                return
+            except PolicyTooLargeError:
+                parts.count, parts.added = before
+                parts.cut_short = True
+                cut = 10 * cut if cut > 0.0 else 1e-14
+                if cut > 1.0:
+                    raise
+
+    def _add_points(self, parts: PolicyParts, cut: float, at: Ints, n: int, edges: int) -> None:
+        """Add the `n` points with `edges` that a policy cut at `cut` reaches."""
         from latentmdp.kernels import history_extract as k
         from latentmdp.kernels.history_graph import STATE
 
-        g, cut = self.graph, 1e-7
-        at = np.empty((self.horizon, self.nodes), dtype=np.int64)
-        none = np.zeros(0, dtype=np.int64)
-        while True:
-            n, edges, lost = k.reached_policy(
-                g, self.by_step, self.start_node, self.start.prob, cut, at, none, none
-            )
-            if lost <= slack or cut == 0.0:
-                break
-            cut = cut / 100 if cut > 1e-14 else 0.0
+        number, g = parts.reserve(n, edges), self.graph
         step, node = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         k.reached_policy(g, self.by_step, self.start_node, self.start.prob, cut, at, step, node)
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -216,7 +241,6 @@ class GraphSearch:
             g, self.joint, self.by_step, at, step, node, action, degree, symbol, nxt, target, vertex
         )
         symbol, nxt, target, vertex = (x[:used] for x in (symbol, nxt, target, vertex))
-        number = parts.reserve(n)
         leaf = target < 0
         after = np.repeat(step, degree) + 1
         target = np.where(leaf, 0, number[target]) if n else target
@@ -236,8 +260,13 @@ class GraphSearch:
         )
         target[leaf] = found[: int(leaf.sum())]
         parts.root[self.start.state[at_corner]] = found[int(leaf.sum()) :]
-        parts.root[self.start.state[~at_corner]] = number[first[~at_corner]] if n else none
+        parts.root[self.start.state[~at_corner]] = number[first[~at_corner]] if n else 0
         parts.fill(number, step, g.node[node, STATE], action, degree, symbol, nxt, target)
+
+
+def first_bytes(joint: Joint, horizon: int, n_states: int) -> int:
+    """Memory (about) of a graph with room for two expansions."""
+    return 32 * (len(joint.next) + n_states) * (horizon + 1)
 
 
 def _table(n: int) -> Ints:

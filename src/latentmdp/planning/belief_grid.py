@@ -75,7 +75,7 @@ def link_grid(joint: Joint, horizon: int, n_states: int, N: int) -> Any:
     upper = np.empty((horizon + 1, n_states, V))
     alpha = np.empty((horizon + 1, n_states, V, M))
     upper[horizon], alpha[horizon] = 0.0, 0.0
-    action = np.empty((horizon, n_states, V), dtype=np.int16)
+    action = np.empty((horizon, n_states, V), dtype=np.int32)
     return Grid(
         N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight, upper, alpha, action
     )  # fmt: skip

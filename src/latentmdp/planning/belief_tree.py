@@ -196,7 +196,7 @@ class TreeSearch:
         used = k.write_policy(tree, self.joint, n, action, degree, symbol, nxt, target)
         inner, leaf = action >= 0, action < 0
         graph_node = np.full(int(tree.count[0]), -1, dtype=np.int64)  # of each tree node
-        graph_node[order[inner]] = parts.reserve(int(inner.sum()))
+        graph_node[order[inner]] = parts.reserve(int(inner.sum()), used)
         at = order[leaf]
         for rung, grid in enumerate(self.grids):
             mine = at[tree.rung[at] == rung]

@@ -24,6 +24,7 @@ class Budget:
         self.started = time.perf_counter() - compiling.seconds
         self.time_limit, self.work_limit = time_limit, work_limit
         self.work = 0
+        self.kept_back = 0.0  # seconds of the time limit that the end of the plan will need
         self.interrupted = threading.Event()
 
     @property
@@ -39,27 +40,24 @@ class Budget:
         """`interrupted`, `time` (also for the work limit), or nothing."""
         if self.interrupted.is_set():
             return "interrupted"
-        if self.time_limit is not None and self.seconds >= self.time_limit:
+        if self.time_limit is not None and self.seconds >= self.time_limit - self.kept_back:
             return "time"
         if self.work_limit is not None and self.work >= self.work_limit:
             return "time"
         return ""
 
     @property
-    def used(self) -> float:
-        """The share of the time or work limit that is used up, whichever is more."""
-        shares = [0.0]
-        if self.time_limit is not None:
-            shares.append(self.seconds / self.time_limit)
-        if self.work_limit is not None:
-            shares.append(self.work / self.work_limit)
-        return max(shares)
+    def left(self) -> float | None:
+        """Seconds until the time limit, without those kept back; None if there is no limit."""
+        if self.time_limit is None:
+            return None
+        return self.time_limit - self.kept_back - self.seconds
 
     def affords(self, work: float, rate: float) -> bool:
         """Whether that much work fits, at `rate` units per second."""
         if self.work_limit is not None and self.work + work > self.work_limit:
             return False
-        return self.time_limit is None or self.seconds + work / rate <= self.time_limit
+        return self.left is None or work <= rate * self.left
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:

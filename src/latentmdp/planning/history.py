@@ -15,10 +15,11 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
-from latentmdp.planning.belief_graph import GraphSearch
+from latentmdp.planning.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.extraction import PolicyMaker
 from latentmdp.planning.found import Found
 from latentmdp.planning.joint import Joint, joint_view, start_beliefs
 from latentmdp.planning.policy_parts import PolicyParts
@@ -30,6 +31,7 @@ QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
 RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
+FALLBACK_SECONDS = 2e-8  # per outcome and step, of solving each context and evaluating a policy
 
 
 class Search(Protocol):
@@ -43,6 +45,8 @@ class Search(Protocol):
     def work(self) -> int: ...
     @property
     def nodes(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
     def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str: ...
     def add_policy(self, parts: PolicyParts, slack: float) -> None: ...
 
@@ -85,9 +89,9 @@ def plan_history(
         raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
+    budget = Budget(time_limit, work_limit)
     joint, start = joint_view(model), start_beliefs(model)
     layers = method == "layers" or (method != "grid" and _rules_out(joint))
-    budget = Budget(time_limit, work_limit)
     history: list[tuple[float, int, float, float]] = []
 
     def report(lower: float, upper: float) -> None:
@@ -99,25 +103,32 @@ def plan_history(
                 budget.interrupted.set()
 
     with budget.catching_interrupts():
-        fits = grid_bytes(joint, model.H, model.S, 1) <= memory
+        least = grid_bytes(joint, model.H, model.S, 1)
+        if layers:
+            least = 3 * least + first_bytes(joint, model.H, model.S)
+        fits = least <= memory
+        if budget.time_limit is not None:  # for the policy that is left if the corners take long
+            fallback = FALLBACK_SECONDS * model.H * len(model.next)
+            budget.kept_back = min(fallback, 0.5 * budget.time_limit)
         corners = build_grid(joint, model.H, model.S, 1, budget.reason) if fits else None
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report, history)
+        budget.kept_back = 0.0
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING * scale)
         search: Search = (GraphSearch if layers else TreeSearch)(joint, start, model.H, corners)
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
+        maker = PolicyMaker(model, table, best_context, budget, memory)
         target = allowed
         for _ in range(RETRIES):
-            status = _run(search, target, budget, memory, report)
-            parts = PolicyParts(table, best_context)
+            status = _run(search, target, budget, memory, report, maker)
             low, high = search.bounds
             spare = allowed.gap(high) - (high - low)
-            search.add_policy(parts, max(0.5 * spare, 0.01 * (high - low)))
-            policy = parts.graph()
-            lower = evaluate(model, policy).value
+            policy, lower = maker.write(search, max(0.5 * spare, 0.01 * (high - low)))
             upper = max(high, lower)
+            if status == "closed" and maker.shortage:
+                status = maker.shortage
             if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING * scale:
                 break
             # the policy was cut where it is hardly ever needed, a little too much: search on
@@ -138,6 +149,7 @@ def _run(
     budget: Budget,
     memory: int,
     report: Callable[[float, float], None],
+    maker: PolicyMaker,
 ) -> str:
     """Let the search work until it is done or a limit is reached; says which."""
     while True:
@@ -146,6 +158,7 @@ def _run(
         report(low, high)
         if high - low <= target.gap(high):
             return "closed"
+        maker.watch(search)
         if reason := budget.reason():
             return reason
         quantum = max(QUANTUM, search.work // 200)

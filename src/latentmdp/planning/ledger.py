@@ -9,7 +9,6 @@ from latentmdp.planning.budget import Budget
 Progress = Callable[[float, int, float, float], None]
 
 ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
-RATE = 3e7  # row backups per second, a cautious guess
 
 
 class Stop(Exception):  # noqa: N818  (control flow, not an error)
@@ -33,7 +32,7 @@ class Ledger:
         self.gap, self.budget, self.memory, self.progress = gap, budget, memory, progress
         self.lower, self.upper, self.scale = -math.inf, upper, scale
         self.history: list[tuple[float, int, float, float]] = []
-        self.shortage = ""  # of memory or time, that kept a stage from running
+        self.shortage = ""  # of memory, that kept a stage from running
 
     def spend(self, work: float) -> None:
         """Count work done."""
@@ -75,12 +74,8 @@ class Ledger:
             self.upper = value
             self.record()
 
-    def lacks(self, work: float, size: int) -> bool:
-        """Whether a stage of so much work and memory must be left out."""
+    def lacks(self, size: int) -> bool:
+        """Whether a stage that takes so much memory must be left out."""
         if size > self.memory / 2:
             self.shortage = "memory"
-        elif not self.budget.affords(work, RATE):
-            self.shortage = "time"
-        else:
-            return False
-        return True
+        return size > self.memory / 2

@@ -4,13 +4,14 @@
 `BranchAndBound` proves that no Markov policy is worth more than a threshold, or finds one.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.planning.belief_grid import n_vertices, rank_table
-from latentmdp.planning.markov_view import MarkovView
+from latentmdp.planning.markov_view import PIECE, MarkovView, step_spans
 
 
 class GridBound(NamedTuple):
@@ -68,8 +69,11 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
     return np.concatenate(parts), ptr.astype(np.int64)
 
 
-def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
-    """Build the bound; `values (H + 1, M, S)` of knowing the context steer the grouping."""
+def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[GridBound | None]:
+    """Build the bound, in pieces (None), at last it; `values (H + 1, M, S)` steer the grouping.
+
+    They are the values of knowing the context.
+    """
     from latentmdp.kernels import markov_grid
     from latentmdp.kernels.history_grid import list_vertices
 
@@ -86,27 +90,37 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> GridBound:
         np.empty((S, K)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool), _cell(K),
     )  # fmt: skip
     reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
+    spread = len(view.next) // (view.S * view.A) + 1  # outcomes of a vertex's row, about
+    states = max(1, PIECE * S // (C * V * spread))
     for g in range(groups):
         members = order[group_ptr[g] : group_ptr[g + 1]]
         index, mass = np.empty(0, dtype=np.int64), np.empty(0)
         for _ in range(2):  # count, then fill
-            markov_grid.vertex_rows(
-                points, members, N, rank, S, view.indptr, view.next, view.prob,
-                view.row_reward, view.A, view.choice_ptr, view.choice, *scratch,
-                ptr, index, mass, reward,
-            )  # fmt: skip
-            index, mass = (index, mass) if len(index) else _room(int(ptr[-1]))
-        markov_grid.solve_vertices(
-            ptr, index, mass, reward, view.choice_ptr, view.discount, table[g]
-        )
+            at = 0
+            for s in range(0, S, states):
+                lo, hi = view.choice_ptr[s], view.choice_ptr[min(s + states, S)]
+                markov_grid.vertex_rows(
+                    points, members, N, rank, S, view.indptr, view.next, view.prob,
+                    view.row_reward, view.A, np.clip(view.choice_ptr, lo, hi), view.choice,
+                    *scratch, ptr, index[at:], mass[at:], reward,
+                )  # fmt: skip
+                ptr[lo * V + 1 : hi * V + 1] += at
+                at = int(ptr[hi * V])
+                yield None
+            index, mass = (index, mass) if len(index) else _room(at)
+        for first, stop in reversed(step_spans(view.H, C * V * spread)):
+            markov_grid.solve_vertices(
+                ptr, index, mass, reward, view.choice_ptr, view.discount, table[g], first, stop
+            )
+            yield None
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
-    first = np.array(
+    at_first = np.array(
         [
             markov_grid.bound_at(start[s], group_ptr, N, rank, table, 0, s, _cell(K))
             for s in range(S)
         ]
     )
-    return GridBound(order, group_ptr, K, N, rank, table, first, float(first.sum()))
+    yield GridBound(order, group_ptr, K, N, rank, table, at_first, float(at_first.sum()))
 
 
 def _room(n: int) -> tuple[Ints, Floats]:

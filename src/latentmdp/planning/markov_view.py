@@ -7,6 +7,8 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.model import LatentMDP
 
+PIECE = 2_000_000  # outcomes to back up between two looks at the clock
+
 
 class MarkovView(NamedTuple):
     """Arrays for the kernels. Actions that do the same in every context appear once."""
@@ -30,6 +32,11 @@ class MarkovView(NamedTuple):
         """Row backups of one sweep, the unit of work."""
         return self.H * self.M * len(self.choice)
 
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The steps in ranges `(first, stop)` of about `PIECE` outcomes, first to last."""
+        return step_spans(self.H, len(self.next))
+
 
 def markov_view(model: LatentMDP) -> MarkovView:
     """The view of `model`. `O(M S A Gamma)` logs."""
@@ -41,21 +48,28 @@ def markov_view(model: LatentMDP) -> MarkovView:
     )  # fmt: skip
 
 
+def step_spans(H: int, outcomes: int) -> list[tuple[int, int]]:
+    """The steps in ranges `(first, stop)` of about `PIECE` outcomes, at `outcomes` per step."""
+    length = max(1, PIECE // outcomes)
+    return [(first, min(first + length, H)) for first in range(0, H, length)]
+
+
 def distinct_actions(model: LatentMDP, row_reward: Floats) -> tuple[Ints, Ints]:
     """`(ptr (S + 1,), actions)`: per state the first of each set of interchangeable actions."""
     M, S, A = model.sizes
     length = np.diff(model.indptr)
-    width = int(length.max())
-    rows = np.zeros((M * S * A, 2 * width + 1))
-    r = np.repeat(np.arange(M * S * A), length)
-    i = np.arange(len(r)) - np.repeat(model.indptr[:-1], length)
-    rows[r, 2 * i] = model.next + 1.0
-    rows[r, 2 * i + 1] = model.prob
-    rows[:, -1] = row_reward
-    _, kind = np.unique(rows, axis=0, return_inverse=True)
-    kind = kind.reshape(M, S, A).transpose(1, 2, 0)  # (S, A, M)
-    keep = np.ones((S, A), dtype=bool)
-    for a in range(1, A):
-        keep[:, a] = (kind[:, :a] != kind[:, a : a + 1]).any(axis=2).all(axis=1)
-    ptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))]).astype(np.int64)
-    return ptr, np.nonzero(keep)[1].astype(np.int64)
+    kind = np.empty(M * S * A, dtype=np.int64)  # equal where rows are
+    kinds = 0
+    for n in np.unique(length):  # rows of one length at a time: no more memory than the model's
+        rows = np.flatnonzero(length == n)
+        outcome = model.indptr[rows][:, None] + np.arange(n)
+        content = np.hstack([model.next[outcome], model.prob[outcome], row_reward[rows][:, None]])
+        _, which = np.unique(content, axis=0, return_inverse=True)
+        kind[rows] = kinds + which.reshape(-1)
+        kinds += len(rows)
+    by_action = kind.reshape(M, S * A).T
+    state = np.repeat(np.arange(S), A)
+    _, first = np.unique(np.column_stack([state, by_action]), axis=0, return_index=True)
+    keep = np.sort(first)
+    ptr = np.searchsorted(keep, np.arange(S + 1) * A)
+    return ptr.astype(np.int64), (keep % A).astype(np.int64)

@@ -94,10 +94,11 @@ def plan(
 
     `policy_class`: `history` (all policies) or `markov` (step and state alone). `gap=None` closes
     exactly. `method`: `auto`, or one of the class's own (docs/planning_markov.md). `time_limit` in
-    seconds, `work_limit` in the planner's units (repeats exactly), `memory_limit` in bytes
-    (default: a quarter of the machine's). `warm`: a plan, policy or Markov table that the
-    result must not fall behind (for `markov`, one without memory). `progress(seconds, work,
-    lower, upper)` is called now and then. Ctrl-C returns the best so far.
+    seconds, the policy's making and evaluation included; `work_limit` in the planner's units
+    (repeats exactly); `memory_limit` in bytes (default: a quarter of the machine's). `warm`: a
+    plan, policy or Markov table that the result must not fall behind (for `markov`, one without
+    memory). `progress(seconds, work, lower, upper)` is called now and then. Ctrl-C returns the
+    best so far.
 
     >>> from latentmdp import make
     >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
@@ -107,9 +108,12 @@ def plan(
     begun = time.perf_counter()
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     warm_policy = _as_policy(warm, model)
+    warm_value = -math.inf
+    if policy_class == "history" and warm_policy is not None:
+        warm_value = _value(model, warm_policy)
     limits: dict[str, Any] = {
         "gap": gap,
-        "time_limit": None if time_limit is None or math.isinf(time_limit) else float(time_limit),
+        "time_limit": _left(time_limit, time.perf_counter() - begun),
         "work_limit": None if work_limit is None else int(work_limit),
         "memory_limit": _memory(memory_limit),
         "progress": progress,
@@ -125,8 +129,8 @@ def plan(
 
         found = plan_history(model, method=method, **limits)
     policy, lower = found.policy, found.lower
-    if policy_class == "history" and warm_policy is not None:
-        policy, lower = _better(model, warm_policy, policy, lower)
+    if warm_policy is not None and warm_value > lower:
+        policy, lower = warm_policy, warm_value
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
         policy.for_model(model), lower, max(found.upper, lower), status, found.method,
@@ -178,13 +182,17 @@ def _status(model: LatentMDP, status: str, lower: float, upper: float, gap: floa
     return status
 
 
-def _better(
-    model: LatentMDP, warm: PolicyGraph, policy: PolicyGraph, lower: float
-) -> tuple[PolicyGraph, float]:
+def _value(model: LatentMDP, policy: PolicyGraph) -> float:
     from latentmdp.evaluation import evaluate
 
-    value = evaluate(model, warm).value
-    return (warm, value) if value > lower else (policy, lower)
+    return evaluate(model, policy).value
+
+
+def _left(time_limit: float | None, seconds: float) -> float | None:
+    """What is left of the time limit after so many seconds; None if there is no limit."""
+    if time_limit is None or math.isinf(time_limit):
+        return None
+    return max(float(time_limit) - seconds, 0.0)
 
 
 def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:

@@ -1,5 +1,6 @@
 """Assemble a policy graph from parts: a default Markov policy, grid policies, searched nodes."""
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,26 @@ from latentmdp.planning.joint import Joint
 from latentmdp.policy import PolicyGraph
 
 
+class PolicyTooLargeError(Exception):
+    """The policy has more nodes and edges than there is time or memory for."""
+
+
 class PolicyParts:
     """Nodes in any order; the first `H*S` are the default nodes, playing `table (H, S)`.
 
-    `fixed` is the vertex of the coarsest grid whose policy the default nodes are.
+    `fixed` is the vertex of the coarsest grid whose policy the default nodes are. `most_nodes` and
+    `most_edges` are how many of either may be added where there is none of the other; `cut_short`
+    says that a policy was cut to fit.
     """
 
-    def __init__(self, table: Ints, fixed: int) -> None:
+    def __init__(
+        self, table: Ints, fixed: int, most_nodes: float = inf, most_edges: float = inf
+    ) -> None:
         H, S = table.shape
         self.H, self.S, self.fixed = H, S, fixed
+        self.most_nodes, self.most_edges = most_nodes, most_edges
+        self.added = (0, 0)  # nodes and edges
+        self.cut_short = False
         self.default = np.arange(H * S).reshape(H, S)
         self.root = self.default[0].copy()
         self.count = H * S
@@ -28,8 +40,16 @@ class PolicyParts:
             (self.default.reshape(-1), step, state, table.reshape(-1), zeros, none, none, none)
         ]
 
-    def reserve(self, n: int) -> Ints:
-        """Numbers for `n` new nodes, to be filled later."""
+    def fits(self, n: int, edges: int) -> bool:
+        """Whether there is room for so many more nodes and edges."""
+        n, edges = n + self.added[0], edges + self.added[1]
+        return n / self.most_nodes + edges / self.most_edges <= 1.0
+
+    def reserve(self, n: int, edges: int) -> Ints:
+        """Numbers for `n` new nodes with so many edges, to be filled later."""
+        if not self.fits(n, edges):
+            raise PolicyTooLargeError
+        self.added = (self.added[0] + n, self.added[1] + edges)
         self.count += n
         return np.arange(self.count - n, self.count)
 
@@ -52,6 +72,7 @@ class PolicyParts:
         count = np.zeros(2, dtype=np.int64)
         follow_policies(joint, grid, fixed, wanted, count)
         n, edges = int(count[0]), int(count[1])
+        new = self.reserve(n, edges)
         nodes = [np.empty(n, dtype=np.int64) for _ in range(4)]
         links = [np.empty(edges, dtype=np.int64) for _ in range(3)]
         write_policies(joint, grid, fixed, wanted, *nodes, *links)
@@ -59,7 +80,6 @@ class PolicyParts:
         if fixed >= 0:
             number[:, :, fixed] = self.default
             wanted[:, :, fixed] = 0
-        new = self.reserve(n)
         number[wanted > 0] = new
         self.fill(new, *nodes, *links[:2], number.reshape(-1)[links[2]])
         return number[step, state, vertex]

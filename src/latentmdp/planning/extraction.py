@@ -1,0 +1,101 @@
+"""From a search to a policy with its exact value, within what is left of time and memory.
+
+A policy may be many times larger than the search that proves its worth. So its size is known before
+it is written: one that is too large is cut where it is hardly ever needed, or the last one that was
+written is handed out. While the search runs, the time for this is kept back.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latentmdp.canonical import Ints
+from latentmdp.evaluation import evaluate
+from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
+from latentmdp.policy import PolicyGraph
+
+if TYPE_CHECKING:
+    from latentmdp.planning.history import Search
+
+EARLY = 0.05  # share of the time limit after which policies are written while the search runs
+RARE = 10  # the search works this many times as long as writing a policy takes before the next
+MARGIN = 1.5  # kept back: this many times what writing the policy is expected to take
+MOST = 0.5  # ... but no more than this share of the time limit
+NODE_BYTES, EDGE_BYTES = 160, 140  # while a policy is written; 16 more per node and context
+SMALL = 20_000  # nodes and edges of a policy that is always written: it takes no time
+
+
+class PolicyMaker:
+    """Writes the policy of a search; keeps the best so far."""
+
+    def __init__(
+        self, model: LatentMDP, table: Ints, context: int, budget: Budget, memory: int
+    ) -> None:
+        self.model, self.table, self.context = model, table, context
+        self.budget, self.memory = budget, memory
+        self.policy: PolicyGraph | None = None
+        self.lower = -np.inf
+        self.shortage = ""  # of time or memory: the policy is not the search's own
+        self.unit_seconds = 4e-7 * (1 + model.M / 4)  # per node or edge; measured later
+        self.large = memory // 8  # a search of so many bytes has its policy written
+        self.seconds, self.ended = 0.0, 0.0  # what the last one took; when it was written
+        self.size, self.bytes, self.work = 0, 0, 0  # nodes and edges of it; of the search then
+
+    def watch(self, search: "Search") -> None:
+        """Keep time back for the policy; now and then write one, to know how long it takes.
+
+        And while there is memory for it.
+        """
+        budget, (low, high) = self.budget, search.bounds
+        if search.bytes > self.large:
+            self.write(search, 0.01 * (high - low))
+            self.large = 2 * search.bytes
+        if budget.time_limit is None or budget.seconds < EARLY * budget.time_limit:
+            return
+        rested = budget.seconds - self.ended > RARE * self.seconds
+        if rested and search.work >= 2 * self.work and not budget.reason():
+            self.write(search, 0.01 * (high - low))
+        expected = self.unit_seconds * self.size * search.bytes / max(self.bytes, 1)
+        budget.kept_back = min(MARGIN * expected, MOST * budget.time_limit)
+
+    def write(self, search: "Search", slack: float) -> tuple[PolicyGraph, float]:
+        """The best policy so far and its value, after one worth the lower bound less `slack`."""
+        begun = time.perf_counter()
+        parts = PolicyParts(self.table, self.context, *self._room(search))
+        try:
+            search.add_policy(parts, slack)
+            self._keep(parts)
+        except PolicyTooLargeError:
+            parts.cut_short = True
+            if self.policy is None:
+                self._keep(PolicyParts(self.table, self.context))
+        self.shortage = self._tight if parts.cut_short else ""
+        self.seconds = time.perf_counter() - begun
+        size = sum(parts.added)
+        self.size = max(self.size, size)
+        if size > SMALL:
+            self.unit_seconds = max(self.unit_seconds, self.seconds / size)
+        self.bytes, self.work, self.ended = search.bytes, search.work, self.budget.seconds
+        assert self.policy is not None
+        return self.policy, self.lower
+
+    def _keep(self, parts: PolicyParts) -> None:
+        """A whole policy replaces any other: the clock decides which were written before."""
+        policy = parts.graph()
+        lower = evaluate(self.model, policy).value
+        if lower > self.lower or not parts.cut_short:
+            self.policy, self.lower = policy, lower
+
+    def _room(self, search: "Search") -> tuple[float, float]:
+        """Nodes, or else edges, that time and memory suffice for."""
+        free = max(0, self.memory - search.bytes)
+        most = free / (NODE_BYTES + 16 * self.model.M), free / EDGE_BYTES
+        self._tight = "memory"
+        if self.budget.time_limit is not None:
+            in_time = (self.budget.time_limit - self.budget.seconds) / self.unit_seconds
+            if in_time < most[1]:
+                most, self._tight = (min(most[0], in_time), in_time), "time"
+        return max(SMALL, most[0]), max(SMALL, most[1])

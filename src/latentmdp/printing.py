@@ -1,0 +1,12 @@
+"""Text from files on its way to a person: names may hold anything, also terminal commands."""
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters escaped, so that no file can steer the terminal.
+
+    >>> printable("red\x1b[2J")
+    'red\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

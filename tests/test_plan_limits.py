@@ -1,0 +1,188 @@
+"""Limits of `plan`: odd sizes, tiny limits, and limits that hold for all of the work."""
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import brute
+from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
+from latentmdp.planning import baselines, extraction
+from strategies import models, seeds
+
+HISTORY = ("auto", "exact", "layers", "grid")
+MARKOV = ("auto", "ascent", "branch", "wsu", "mean", "qmdp")
+
+
+def arms(M, A, best, H=1):
+    """One state; each context pays for an action of its own, `best` pays most on average."""
+    R = np.zeros((M, 1, A))
+    R[np.arange(M), 0, np.arange(M)] = (0.6 if M > 1 else 0.4) / H
+    R[:, 0, best] = 0.5 / H
+    return LatentMDP.from_arrays(
+        np.ones((M, 1, A, 1)), R, np.full(M, 1 / M), np.ones((M, 1)), H, observe_rewards=False
+    )
+
+
+@pytest.mark.parametrize("method", HISTORY)
+@pytest.mark.parametrize("M", [1, 2, 3, 5])
+def test_one_state_and_one_step(M, method):
+    rng = np.random.default_rng(M)
+    for A in (1, 2, 3, 4) * 5:
+        P, R, w = np.ones((M, 1, A, 1)), rng.random((M, 1, A)), rng.dirichlet(np.ones(M))
+        model = LatentMDP.from_arrays(P, R, w, np.ones((M, 1)), 1, observe_rewards=False)
+        for limit in (None, 60.0, 1e-3):
+            found = plan(model, method=method, gap=None, time_limit=limit)
+            assert found.lower <= (w @ R[:, 0]).max() + 1e-12
+            if limit != 1e-3:
+                assert found.status == "optimal"
+
+
+@pytest.mark.parametrize("limit", [5e-324, 1e-300, 1e-12, 1e-6, 1e-4, 1e-3, 0.01])
+@pytest.mark.parametrize("policy_class", ["history", "markov"])
+def test_tiny_time_limits_give_plans(policy_class, limit):
+    for spec in ("garnet", "maze:size=3,goals=2,horizon=6"):
+        model = make(spec)
+        for method in HISTORY if policy_class == "history" else MARKOV:
+            found = plan(model, policy_class, method=method, time_limit=limit, gap=None)
+            assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=1e-12)
+            assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("M", [1, 3])
+@pytest.mark.parametrize("A", [32_767, 32_769, 40_000])
+def test_many_actions(M, A):
+    model = arms(M, A, A - 1, H=2)
+    for policy_class, methods in (("history", ("layers", "grid")), ("markov", ("auto",))):
+        for method in methods:
+            found = plan(model, policy_class, method=method, gap=1e-6, time_limit=20)
+            assert found.status in ("gap", "optimal")
+            assert found.lower == pytest.approx(0.5)
+            assert found.policy.action[found.policy.root[0]] == A - 1
+
+
+# ---------------------------------------------------------------------- time
+
+
+def cpu_seconds(function):
+    begun = time.process_time()
+    result = function()
+    return time.process_time() - begun, result
+
+
+@pytest.mark.parametrize("method", MARKOV)
+def test_a_time_limit_holds_where_a_single_sweep_is_long(method):
+    """A million steps: QMDP alone used to take 20 seconds, whatever the limit."""
+    model = make("bandit:horizon=1e6")
+    plan(make("bandit:horizon=3"), "markov", method=method)  # loads the kernels
+    seconds, found = cpu_seconds(
+        lambda: plan(model, "markov", method=method, gap=None, time_limit=1.0)
+    )
+    assert seconds < 5
+    assert found.lower <= found.upper <= 1.0 + 1e-6
+    assert found.status in ("time", "stalled")
+
+
+def test_a_warm_policy_costs_time_of_the_limit():
+    model = make("garnet")
+    warm = PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
+    found = plan(model, warm=warm, time_limit=1e-9)
+    assert found.lower >= evaluate(model, warm).value
+
+
+def test_little_memory_for_a_table_is_a_status():
+    model = make("bandit:horizon=1e5")
+    tracemalloc.start()
+    found = plan(model, "markov", memory_limit=1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.status == "memory"
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+    assert peak < 20 * 8 * model.H * model.S  # a policy and its evaluation, no search
+
+
+# ---------------------------------------------------------------------- QMDP with memory
+
+
+def test_qmdp_with_memory_keeps_limits():
+    """Beliefs do not merge here: without limits it takes minutes and gigabytes."""
+    model = make("garnet:states=6,contexts=4,horizon=30", observe_rewards=False)
+    baselines.qmdp_memory(make("garnet:horizon=2"))
+    seconds, policy = cpu_seconds(lambda: baselines.qmdp_memory(model, time_limit=0.5))
+    assert seconds < 5
+    value = evaluate(model, policy).value
+    assert 0 < value <= baselines.knowing_the_context(model)
+    assert value > evaluate(model, baselines.qmdp(model)).value - 0.1
+    small = baselines.qmdp_memory(model, time_limit=None, memory_limit=2_000_000)
+    assert model.H * model.S <= small.N <= 2_000
+    with pytest.raises(ModelError, match="memory_limit must suffice for 180 nodes"):
+        baselines.qmdp_memory(model, memory_limit=100_000)
+
+
+def test_limits_that_are_not_reached_change_nothing():
+    model = make("maze:size=3,goals=2,horizon=5")
+    free = baselines.qmdp_memory(model, time_limit=None, memory_limit=10**12)
+    assert baselines.qmdp_memory(model) == free
+
+
+# ---------------------------------------------------------------------- policies with memory
+
+LARGE = "maze:size=6,goals=8,horizon=400"  # its policies have more nodes than the search
+
+
+def test_a_time_limit_includes_the_policy(monkeypatch):
+    """Each node of a policy costs; handing out the search's own would take some 20 seconds."""
+
+    def slow(model, policy):
+        time.sleep(5e-5 * policy.N)
+        return evaluate(model, policy)
+
+    model = make(LARGE, observe_rewards=False)
+    plan(make("maze:size=3,goals=2,horizon=3"), method="layers")  # loads the kernels
+    monkeypatch.setattr(extraction, "evaluate", slow)
+    found = plan(model, method="layers", gap=None, time_limit=2.0)
+    assert found.seconds < 8
+    assert found.status == "time"
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize(("spec", "method"), [(LARGE, "layers"), ("bandit:horizon=400", "grid")])
+def test_a_memory_limit_includes_the_policy(spec, method):
+    model = make(spec, observe_rewards=False)
+    limit = 100_000_000
+    tracemalloc.start()
+    found = plan(model, method=method, gap=None, time_limit=60, memory_limit=limit)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * limit
+    assert found.status == "memory"
+    assert found.lower > 0.8
+    assert found.lower == pytest.approx(evaluate(model, found.policy).value)
+
+
+@settings(max_examples=60)
+@given(models(M=3, S=3, A=3, H=4), seeds)
+def test_policies_that_are_cut_to_fit_keep_their_certificates(model, seed):
+    rng = np.random.default_rng(seed)
+    best = brute.best_history_value(model)
+    near = 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(extraction, "SMALL", int(rng.integers(1, 30)))
+        for method in ("layers", "grid"):
+            found = plan(model, method=method, gap=None, memory_limit=int(rng.integers(1, 10**5)))
+            assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=near)
+            assert found.lower - near <= best <= found.upper + near
+
+
+@pytest.mark.parametrize("method", ["layers", "grid"])
+def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, method):
+    """Policies written on the way, to know how long that takes, change no answer."""
+    monkeypatch.setattr(extraction, "EARLY", 0.0)
+    model = make("bandit:horizon=30", observe_rewards=False)
+    limits = {"gap": None, "work_limit": 200_000, "method": method}
+    a, b = (plan(model, time_limit=seconds, **limits) for seconds in (None, 600.0))
+    assert (a.lower, a.upper, a.work, a.status) == (b.lower, b.upper, b.work, b.status)
+    assert a.policy == b.policy
