@@ -203,9 +203,13 @@ def best_action(tree, joint, n, bound):
 
 @helper
 def back_up(tree, joint, n):
-    """Tighten both bounds of the inner node `n`."""
-    tree.upper[n] = min(tree.upper[n], best_action(tree, joint, n, tree.upper)[1])
-    tree.lower[n] = max(tree.lower[n], best_action(tree, joint, n, tree.lower)[1])
+    """Tighten both bounds of the inner node `n`; whether either moved."""
+    high = best_action(tree, joint, n, tree.upper)[1]
+    low = best_action(tree, joint, n, tree.lower)[1]
+    moved = high < tree.upper[n] or low > tree.lower[n]
+    tree.upper[n] = min(tree.upper[n], high)
+    tree.lower[n] = max(tree.lower[n], low)
+    return moved
 
 
 @kernel
@@ -259,7 +263,10 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
     Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
-    the floor is done.
+    the floor is done. Where the best policy under upper bounds reaches no other leaf, and backing
+    it up moves no bound, the roots' gap is at most what those leaves have: nothing is left. As
+    long as any bound on the way moves, another action may be the best one in the next round,
+    although the roots' bounds stand.
     """
     H, A = grid.action.shape[0], tree.gain.shape[1]
     S = grid.upper.shape[1]
@@ -284,7 +291,8 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
             if tree.first[n] < 0 and tree.upper[n] > tree.lower[n] + tiny:
                 leaves += 1
                 total += tree.reach[n] * (tree.upper[n] - tree.lower[n])
-        threshold = SHARE * total / max(leaves, 1)
+        # a little less than the mean, or rounding could leave equal leaves all below it
+        threshold = (1.0 - 1e-9) * SHARE * total / max(leaves, 1)
         full = False
         for i in range(n_queue):
             n = tree.queue[i]
@@ -299,14 +307,15 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
                         full = True
                         break
                     expand(tree, joint, grid, rung, n, H, post, scratch)
+        moved = False
         for i in range(n_queue - 1, -1, -1):
             n = tree.queue[i]
             tree.reach[n] = -1.0
             if tree.first[n] >= 0:
-                back_up(tree, joint, n)
+                moved |= back_up(tree, joint, n)
         if full:
             return FULL
-        if leaves == 0 and root_bounds(tree, start_prob) == (low, high):
+        if leaves == 0 and not moved:
             return EXHAUSTED
 
 

@@ -83,6 +83,7 @@ class GraphSearch:
 
     def _round(self, allowed: float, budget: Budget, memory: int) -> str:
         from latentmdp.kernels.history_frontier import tighten_frontier
+        from latentmdp.kernels.history_graph import CHANGED
 
         self.round += 1
         drift, notice = DRIFT * allowed / self.horizon, NOTICE * allowed
@@ -91,9 +92,11 @@ class GraphSearch:
             if self.cut > 0.0:
                 self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
                 return ""
-            before = self.bounds
+            # after a pass over everything the upper policy reaches the whole gap of the root at the
+            # frontier; other actions may tie for the best, so it is all bounds that must stand
             self._back_up(True, drift, 0.0, budget)
-            return "" if self.bounds != before else "stalled"
+            moved = (self.graph.node[: self.nodes, CHANGED] == self.round).any()
+            return "" if moved or budget.reason() else "stalled"
         for i in chosen:
             if not self._expand(int(i), drift, memory):
                 return "memory"
