@@ -124,7 +124,7 @@ def sweep(graph, nodes, first, last, now, stamp, drift, notice):
             worst = max(worst, abs(after[i, 1] - before[i, 1]))
         before, after = after, before
         flat = tau > exits_flat and worst <= drift
-    graph.count[WORK] += edges * (tau + 1 - first) // 64
+    graph.count[WORK] += edges * (tau + 9 - first) // 64
     for n in nodes:
         if not flat:
             continue

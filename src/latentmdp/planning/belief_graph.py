@@ -29,9 +29,10 @@ class GraphSearch:
     """Anytime search; `advance` works on, `bounds` hold whenever it returns."""
 
     name = "layers"
+    pending = 0
 
     def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
-        from latentmdp.kernels.history_graph import plant
+        from latentmdp.kernels.history_graph import WORK, plant
 
         self.joint, self.start, self.horizon, self.corners = joint, start, horizon, corners
         self.by_step = _by_step(corners)
@@ -42,6 +43,17 @@ class GraphSearch:
         self.graph = self._planted()
         self.start_node = np.empty(len(start.state), dtype=np.int64)
         plant(self.graph, self.by_step, start.state, start.belief, 0.0, self.start_node)
+        self.graph.count[WORK] += self.first_work(corners)
+
+    @staticmethod
+    def first_work(corners: Any) -> int:
+        """Work of making one."""
+        return int(corners.alpha.size) // 64
+
+    @staticmethod
+    def first_bytes(corners: Any) -> int:
+        """Memory that a new one needs, about."""
+        return 2 * int(corners.alpha.nbytes)
 
     # ------------------------------------------------------------------ state
 
@@ -64,7 +76,7 @@ class GraphSearch:
     @property
     def bytes(self) -> int:
         """Memory in use."""
-        return sum(x.nbytes for x in self.graph)
+        return sum(x.nbytes for x in (*self.graph, *self.by_step))
 
     # ------------------------------------------------------------------ searching
 

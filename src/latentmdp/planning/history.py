@@ -1,14 +1,14 @@
 """The best history-dependent policy of a known latent MDP, with bounds that prove how good it is.
 
-Two searches share the work (docs/planning_history.md says when each wins): `layers` where most
-observations leave the belief alone or rule contexts out, `grid` where evidence comes gradually.
-Both are anytime: whenever they are stopped, `lower` is the exact value of the policy handed out and
-`upper` bounds every policy.
+Two searches share the work (docs/planning_history.md says when each wins): `layers` where few
+beliefs are met at many steps, `grid` where evidence comes gradually; `race.py` runs them side by
+side. All are anytime: whenever they are stopped, `lower` is the exact value of the policy handed
+out and `upper` bounds every policy.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,31 +20,16 @@ from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.found import Found
-from latentmdp.planning.joint import Joint, joint_view, start_beliefs
+from latentmdp.planning.joint import joint_view, start_beliefs
 from latentmdp.planning.policy_parts import PolicyParts
+from latentmdp.planning.race import Race, Search
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]
 METHODS = ("auto", "exact", "layers", "grid")
 QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
-RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
-
-
-class Search(Protocol):
-    """What both searches offer."""
-
-    name: str
-
-    @property
-    def bounds(self) -> tuple[float, float]: ...
-    @property
-    def work(self) -> int: ...
-    @property
-    def nodes(self) -> int: ...
-    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str: ...
-    def add_policy(self, parts: PolicyParts, slack: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -71,10 +56,10 @@ def plan_history(
 ) -> Found:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
-    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (one of them, by the
-    kind of the model's observations), or `exact` (as `auto`, to the end whatever the gap). Equal
-    work limits give equal results; a reached time or work limit is the status `time`. Time spent
-    compiling does not count.
+    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by side,
+    most of the work for the one whose gap falls), or `exact` (as `auto`, to the end whatever the
+    gap). Equal work limits give equal results; a reached time or work limit is the status `time`.
+    Time spent compiling does not count.
 
     >>> from latentmdp import make
     >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), gap=0.01)
@@ -86,7 +71,7 @@ def plan_history(
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     joint, start = joint_view(model), start_beliefs(model)
-    layers = method == "layers" or (method != "grid" and _rules_out(joint))
+    kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
     budget = Budget(time_limit, work_limit)
     history: list[tuple[float, int, float, float]] = []
 
@@ -105,11 +90,11 @@ def plan_history(
             return _context_policy(model, budget.reason() or "memory", budget, report, history)
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING * scale)
-        search: Search = (GraphSearch if layers else TreeSearch)(joint, start, model.H, corners)
+        search: Search = kind(joint, start, model.H, corners)
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
-        target = allowed
-        for _ in range(RETRIES):
+        target, further = allowed, 0.9
+        while True:
             status = _run(search, target, budget, memory, report)
             parts = PolicyParts(table, best_context)
             low, high = search.bounds
@@ -120,10 +105,11 @@ def plan_history(
             upper = max(high, lower)
             if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING * scale:
                 break
+            if high <= low:
+                status = "stalled"  # what is open is rounding error
+                break
             # the policy was cut where it is hardly ever needed, a little too much: search on
-            target = Allowed(0.5 * target.relative, 0.5 * target.absolute)
-        else:
-            status = "stalled"
+            target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
         if upper - lower <= 10 * ROUNDING * scale:
             status = "optimal"
         elif status == "closed":
@@ -155,15 +141,6 @@ def _run(
         if said in ("memory", "stalled"):
             budget.work = search.work
             return budget.reason() or said
-
-
-def _rules_out(joint: Joint) -> bool:
-    """Whether most observations are equally likely in all contexts that can show them."""
-    shown = joint.like > 0
-    several = shown.sum(axis=1) > 1
-    least = np.where(shown, joint.like, np.inf).min(axis=1)
-    same = joint.like.max(axis=1) - least <= 1e-12
-    return bool(same[several].sum() > 0.5 * several.sum())
 
 
 def _context_policy(
