@@ -1,7 +1,7 @@
 """Best-first search over exact beliefs, with a ladder of belief grids for the bounds at its leaves.
 
 Most of a grid's interpolation loss arises in the first steps, where reach is largest: there the
-tree has exact beliefs. The grid is refined when the tree has cost half of the next resolution.
+tree has exact beliefs. The grid is refined when the tree has cost as much as the next resolution.
 """
 
 from math import exp, inf, log
@@ -155,7 +155,7 @@ class TreeSearch:
         low, high = self.bounds
         work = int(self.tree.count[3])
         self.refined, self.asked = (max(work, 1), high - low), False
-        self.refine_at = work + self._next_work() // 2
+        self.refine_at = work + self._next_work()
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""

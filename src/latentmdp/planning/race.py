@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from latentmdp.planning.history import Allowed
 
 # The figures are the best of those tried on recorded searches (docs/planning_history.md).
-FIRST = 20_000  # work that the leader gets before the other starts, and then the other as well
+FIRST = 10_000  # work that the leader gets before the other starts, and then the other as well
 SHARE = 0.15  # of all work, for the search that does not lead
 OVERTAKES = 0.5  # the other leads when its gap is at most this times the leader's, for less work
-CATCHES_UP = 0.3  # of the cost of a grid: what the other may spend before the leader builds it
+CATCHES_UP = 0.2  # of the cost of a grid: what the other may spend before the leader builds it
 STEPS_LOOKED_AT = 64
 
 
