@@ -110,9 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of models' names")
     options = parser.parse_args()
-    for spec in ("garnet:horizon=3", "maze:size=3,goals=2,horizon=4"):  # compile
-        for method in ("layers", "grid"):
-            plan_history(lm.make(spec, observe_rewards=False), method=method)
+    for method in ("layers", "grid"):  # compile
+        for gap in (0.5, 0.1, None):
+            plan_history(adaptive(0, horizon=6), gap=gap, method=method)
+            plan_history(lm.make("maze:size=3,goals=2,horizon=4"), gap=gap, method=method)
     print("| model | gap | layers (s) | grid (s) | auto (s) | ratio |\n|---|---|---|---|---|---|")
     worst = 0.0
     for name, make in models():
