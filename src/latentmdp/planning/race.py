@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from latentmdp.planning.history import Allowed
 
 # The figures are the best of those tried on recorded searches (docs/planning_history.md).
-FIRST = 10_000  # work that the leader gets before the other starts, and then the other as well
+HEAD_START = 20_000  # work that the leader does before the other starts
+FIRST_LOOK = 10_000  # work that the other does then, whatever its share
 SHARE = 0.15  # of all work, for the search that does not lead
 OVERTAKES = 0.5  # the other leads when its gap is at most this times the leader's, for less work
 CATCHES_UP = 0.2  # of the cost of a grid: what the other may spend before the leader builds it
@@ -97,6 +98,8 @@ class Race:
         search = self._whose_turn(memory)
         if search is None:
             return "memory"
+        if search.work < FIRST_LOOK:
+            quantum = min(quantum, FIRST_LOOK)
         said = search.advance(quantum, allowed, budget, memory - self.bytes + search.bytes)
         if said == "memory":
             self.out_of_memory.append(search)
@@ -130,11 +133,11 @@ class Race:
             done, piece = self.other.work, self.other.pending
         work, ahead = self.leader.work, self.leader.pending
         others_turn = (
-            done + piece <= min(FIRST, work)
+            done + piece < FIRST_LOOK
             or done + piece <= SHARE * (work + done + piece)
             or (ahead > SHARE * work and done + piece <= CATCHES_UP * ahead)
         )
-        if work < FIRST or not others_turn:
+        if work < HEAD_START or not others_turn:
             return self.leader
         return self._made(memory) or self.leader
 
