@@ -48,7 +48,7 @@ class GraphSearch:
     @staticmethod
     def first_work(corners: Any) -> int:
         """Work of making one."""
-        return int(corners.alpha.size) // 64
+        return int(corners.alpha.size) // 24
 
     @staticmethod
     def first_bytes(corners: Any) -> int:

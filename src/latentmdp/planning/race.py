@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from latentmdp.planning.history import Allowed
 
 # The figures are the best of those tried on recorded searches (docs/planning_history.md).
-HEAD_START = 20_000  # work that the leader does before the other starts
+HEAD_START = 20_000  # work that the leader does before the other starts; more in large models
 FIRST_LOOK = 10_000  # work that the other does then, whatever its share
-SHARE = 0.15  # of all work, for the search that does not lead
+SHARE = 0.12  # of all work, for the search that does not lead
 OVERTAKES = 0.5  # the other leads when its gap is at most this times the leader's, for less work
 CATCHES_UP = 0.2  # of the cost of a grid: what the other may spend before the leader builds it
 STEPS_LOOKED_AT = 64
@@ -57,6 +57,7 @@ class Race:
         if beliefs_come_back(joint, start, horizon, int(corners.upper.shape[1])):
             kinds = GraphSearch, TreeSearch
         self.leader: Search = kinds[0](*self.model)
+        self.head_start = self.leader.work + max(HEAD_START, GraphSearch.first_work(corners))
         self.other: Search | None = None
         self.other_kind = kinds[1]
         self.out_of_memory: list[Search] = []
@@ -137,7 +138,7 @@ class Race:
             or done + piece <= SHARE * (work + done + piece)
             or (ahead > SHARE * work and done + piece <= CATCHES_UP * ahead)
         )
-        if work < HEAD_START or not others_turn:
+        if work < self.head_start or not others_turn:
             return self.leader
         return self._made(memory) or self.leader
 
