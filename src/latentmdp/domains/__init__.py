@@ -9,6 +9,7 @@ from latentmdp.domains import (
     deterministic,
     garnet,
     lower_bound,
+    mastermind,
     maze,
     riverswim,
     troubleshooting,
@@ -27,6 +28,7 @@ DOMAINS: dict[str, Domain] = {
         garnet,
         riverswim,
         troubleshooting,
+        mastermind,
         bandit,
         deterministic,
     )

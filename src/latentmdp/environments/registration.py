@@ -11,6 +11,7 @@ IDS = {
     "latentmdp/Garnet-v0": "garnet",
     "latentmdp/RiverSwim-v0": "riverswim",
     "latentmdp/Troubleshoot-v0": "troubleshoot",
+    "latentmdp/Mastermind-v0": "mastermind",
     "latentmdp/Bandit-v0": "bandit",
     "latentmdp/Deterministic-v0": "deterministic",
 }

@@ -66,7 +66,7 @@ def follow(graph, side, start_node, start_prob, cut):
                         graph.queue[1 - now, n_next] = k
                         n_next += 1
                     graph.reach[1 - now, k] += max(r * graph.prob[e], 1e-300)
-        graph.count[WORK] += n_now // 4
+        graph.count[WORK] += n_now // 6
         now, n_now = 1 - now, n_next
     for j in range(n_now):
         graph.reach[now, graph.queue[now, j]] = 0.0
@@ -132,6 +132,7 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
                 for m in range(M):
                     rest[m] = max(0.0, rest[m] - share[picks] * graph.belief[pick[picks], m])
                 picks += 1
+            graph.count[WORK] += (picks + 1) * order.size // 40 + H * picks * M // 64
             if picks == 0:
                 continue
             weigh(rest, corners.known[s], 0, H, x)
@@ -145,4 +146,3 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
                         graph.node[n, CHANGED] = now
                     graph.bound[n, H - t, 1] = x[t]
             find_flat(graph, n, drift)
-            graph.count[WORK] += order.size * M // 16 + H * picks * M // 64

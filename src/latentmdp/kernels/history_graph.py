@@ -14,7 +14,7 @@ from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.history_grid import posterior
 from latentmdp.kernels.history_tree import hash_belief, same_belief
 
-BELIEFS, NODES, ROWS, EDGES, WORK = 0, 1, 2, 3, 4  # entries of `count`
+BELIEFS, NODES, ROWS, EDGES, WORK = 0, 1, 2, 3, 4  # entries of `count`; for WORK see history_tree
 SIZE = 0  # number of contexts in the support
 SWEPT = 1  # round of the layer's last sweep; -1: none yet; FRONTIER: not expanded
 LOW, HIGH = 2, 3  # steps to go at which the current policies pass; HIGH 0: they do not
@@ -173,7 +173,7 @@ def add_node(graph, corners, i, s, drift):
         graph.bound[n, T - 1 - t, 0] = x[t]
     find_flat(graph, n, drift)
     size = graph.layer[i, SIZE]
-    graph.count[WORK] += 1 + T * (1 + size + size * size // 8) // 64
+    graph.count[WORK] += 10 + (T * (1 + size) + (T // HOLD + 1) * size * b.size // 3) // 140
     return n
 
 
@@ -199,9 +199,10 @@ def expand_belief(graph, joint, corners, i, now, drift):
             queue[n_queue] = s
             n_queue += 1
     graph.layer[i, SWEPT] = -1
-    at = 0
+    at, edges = 0, 0
     while at < n_queue:
         s = queue[at]
+        edges += joint.ptr[(s + 1) * A] - joint.ptr[s * A]
         at += 1
         row = graph.count[ROWS]
         graph.count[ROWS] += 1
@@ -225,7 +226,7 @@ def expand_belief(graph, joint, corners, i, now, drift):
             graph.ptr[row * A + a + 1] = graph.count[EDGES]
         graph.node[graph.node_of[i, s], ROW] = row
         graph.node[graph.node_of[i, s], CHANGED] = now
-    graph.count[WORK] += (joint.ptr[S * A] * b.size) // 16
+    graph.count[WORK] += edges * b.size // 80
 
 
 @helper

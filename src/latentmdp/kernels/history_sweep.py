@@ -70,8 +70,8 @@ def gather(graph, nodes, stamp, ptr, to, prob, exits):
 def sweep(graph, nodes, first, last, now, stamp, drift, notice):
     """Tighten both bounds of the inner `nodes`, steps to go from `first` to `last`; notes changes.
 
-    Where upper bounds change by at most `drift` from one step to the next, inside and at exits, and
-    exceed their backups by no less than minus that, a further step adds at most twice that much (a
+    Where bounds change by at most `drift` from one step to the next, inside and at exits, and are
+    better than their backups by at most that, a further step adds at most twice that much (a
     backup does not magnify differences): the rest is filled in so.
     """
     H = graph.bound.shape[1] - 1
@@ -119,11 +119,12 @@ def sweep(graph, nodes, first, last, now, stamp, drift, notice):
             tighten(bound, graph.node, n, tau, low, high, now, notice)
             after[i, 0], after[i, 1] = bound[n, tau, 0], bound[n, tau, 1]
             worst = max(worst, high - after[i, 1])
+            worst = max(worst, after[i, 0] - low)
             worst = max(worst, abs(after[i, 0] - before[i, 0]))
             worst = max(worst, abs(after[i, 1] - before[i, 1]))
         before, after = after, before
         flat = tau > exits_flat and worst <= drift
-    graph.count[WORK] += edges * (tau + 1 - first) // 64
+    graph.count[WORK] += edges * (tau + 9 - first) // 64
     for n in nodes:
         if not flat:
             continue
@@ -163,7 +164,7 @@ def same_support(b, c):
 
 @kernel
 def back_up(graph, order, first, now, everything, drift, notice, work_limit):
-    """One pass over the stale groups that the current policies pass, or over all that are stale.
+    """One pass over the stale groups that the current policies pass, or over all groups.
 
     `order` lists the expanded beliefs, those of one support together, small supports first.
     Starts at place `first`; returns where it stopped for its limit on work, or the end.
@@ -190,7 +191,7 @@ def back_up(graph, order, first, now, everything, drift, notice, work_limit):
                     nodes[n_nodes] = n
                     n_nodes += 1
             last += 1
-        stale = False
+        stale = everything
         for j in range(first, last):
             stale = stale or (high > 0 and is_stale(graph, order[j], low, high))
         if stale:

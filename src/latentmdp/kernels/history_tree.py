@@ -14,7 +14,7 @@ from latentmdp.kernels._cache import helper, kernel
 from latentmdp.kernels.history_grid import grid_bounds, posterior
 
 CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search` returned
-NODES, EDGES, INNER, WORK = 0, 1, 2, 3  # entries of `count`
+NODES, EDGES, INNER, WORK = 0, 1, 2, 3  # entries of `count`; a unit of work is about 250 ns
 SHARE = 1.0  # of the mean score: leaves with more are expanded
 EQUAL = 2.0**-40  # beliefs this close are one belief
 
@@ -95,8 +95,11 @@ def add(tree, grid, rung, step, state, b, scratch):
     tree.count[NODES] += 1
     tree.table[slot] = n
     tree.step[n], tree.state[n] = step, state
+    support = 0
     for m in range(b.size):
         tree.belief[n, m] = b[m]
+        support += b[m] > 0.0
+    tree.count[WORK] += 1 + b.size * (64 + support) // 320
     tree.first[n] = -1
     tree.reach[n] = -1.0
     whole, part, order, vertex, weight = scratch
@@ -156,7 +159,7 @@ def expand(tree, joint, grid, rung, n, H, post, scratch):
     row = tree.count[INNER]
     tree.count[EDGES] += joint.ptr[(s + 1) * A] - joint.ptr[s * A]
     tree.count[INNER] += 1
-    tree.count[WORK] += 1 + joint.ptr[(s + 1) * A] - joint.ptr[s * A]
+    tree.count[WORK] += 1 + (joint.ptr[(s + 1) * A] - joint.ptr[s * A]) // 32
     e = first
     for a in range(A):
         sa = s * A + a
@@ -203,9 +206,13 @@ def best_action(tree, joint, n, bound):
 
 @helper
 def back_up(tree, joint, n):
-    """Tighten both bounds of the inner node `n`."""
-    tree.upper[n] = min(tree.upper[n], best_action(tree, joint, n, tree.upper)[1])
-    tree.lower[n] = max(tree.lower[n], best_action(tree, joint, n, tree.lower)[1])
+    """Tighten both bounds of the inner node `n`; whether either moved."""
+    high = best_action(tree, joint, n, tree.upper)[1]
+    low = best_action(tree, joint, n, tree.lower)[1]
+    moved = high < tree.upper[n] or low > tree.lower[n]
+    tree.upper[n] = min(tree.upper[n], high)
+    tree.lower[n] = max(tree.lower[n], low)
+    return moved
 
 
 @kernel
@@ -220,7 +227,7 @@ def back_up_all(tree, joint):
 def follow(tree, joint, bound, start_prob):
     """Queue the nodes reached by the best actions under `bound`, with their reach; by step."""
     A = tree.gain.shape[1]
-    n_queue = start_prob.size
+    n_queue, edges = start_prob.size, 0
     for i in range(n_queue):
         tree.queue[i] = i
         tree.reach[i] = start_prob[i]
@@ -230,6 +237,7 @@ def follow(tree, joint, bound, start_prob):
         i += 1
         if tree.first[n] < 0:
             continue
+        edges += joint.ptr[(tree.state[n] + 1) * A] - joint.ptr[tree.state[n] * A]
         a = best_action(tree, joint, n, bound)[0]
         sa = tree.state[n] * A + a
         shift = tree.first[n] - joint.ptr[tree.state[n] * A]
@@ -241,6 +249,7 @@ def follow(tree, joint, bound, start_prob):
                     tree.queue[n_queue] = k
                     n_queue += 1
                 tree.reach[k] += tree.reach[n] * tree.prob[e]
+    tree.count[WORK] += 1 + n_queue // 3 + edges // 32
     return n_queue
 
 
@@ -259,7 +268,10 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
     Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
-    the floor is done.
+    the floor is done. Where the best policy under upper bounds reaches no other leaf, and backing
+    it up moves no bound, the roots' gap is at most what those leaves have: nothing is left. As
+    long as any bound on the way moves, another action may be the best one in the next round,
+    although the roots' bounds stand.
     """
     H, A = grid.action.shape[0], tree.gain.shape[1]
     S = grid.upper.shape[1]
@@ -277,14 +289,14 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
         if tree.count[WORK] >= work_limit:
             return PAUSED
         n_queue = follow(tree, joint, tree.upper, start_prob)
-        tree.count[WORK] += n_queue
         leaves, total = 0, 0.0
         for i in range(n_queue):
             n = tree.queue[i]
             if tree.first[n] < 0 and tree.upper[n] > tree.lower[n] + tiny:
                 leaves += 1
                 total += tree.reach[n] * (tree.upper[n] - tree.lower[n])
-        threshold = SHARE * total / max(leaves, 1)
+        # a little less than the mean, or rounding could leave equal leaves all below it
+        threshold = (1.0 - 1e-9) * SHARE * total / max(leaves, 1)
         full = False
         for i in range(n_queue):
             n = tree.queue[i]
@@ -299,14 +311,15 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
                         full = True
                         break
                     expand(tree, joint, grid, rung, n, H, post, scratch)
+        moved = False
         for i in range(n_queue - 1, -1, -1):
             n = tree.queue[i]
             tree.reach[n] = -1.0
             if tree.first[n] >= 0:
-                back_up(tree, joint, n)
+                moved |= back_up(tree, joint, n)
         if full:
             return FULL
-        if leaves == 0 and root_bounds(tree, start_prob) == (low, high):
+        if leaves == 0 and not moved:
             return EXHAUSTED
 
 

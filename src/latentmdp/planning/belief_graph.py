@@ -29,9 +29,10 @@ class GraphSearch:
     """Anytime search; `advance` works on, `bounds` hold whenever it returns."""
 
     name = "layers"
+    pending = 0
 
     def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
-        from latentmdp.kernels.history_graph import plant
+        from latentmdp.kernels.history_graph import WORK, plant
 
         self.joint, self.start, self.horizon, self.corners = joint, start, horizon, corners
         self.by_step = _by_step(corners)
@@ -42,6 +43,17 @@ class GraphSearch:
         self.graph = self._planted()
         self.start_node = np.empty(len(start.state), dtype=np.int64)
         plant(self.graph, self.by_step, start.state, start.belief, 0.0, self.start_node)
+        self.graph.count[WORK] += self.first_work(corners)
+
+    @staticmethod
+    def first_work(corners: Any) -> int:
+        """Work of making one."""
+        return int(corners.alpha.size) // 24
+
+    @staticmethod
+    def bytes_to_begin(corners: Any) -> int:
+        """Memory that a new one needs, about."""
+        return 2 * int(corners.alpha.nbytes)
 
     # ------------------------------------------------------------------ state
 
@@ -64,7 +76,7 @@ class GraphSearch:
     @property
     def bytes(self) -> int:
         """Memory in use."""
-        return sum(x.nbytes for x in self.graph)
+        return sum(x.nbytes for x in (*self.graph, *self.by_step))
 
     # ------------------------------------------------------------------ searching
 
@@ -83,6 +95,7 @@ class GraphSearch:
 
     def _round(self, allowed: float, budget: Budget, memory: int) -> str:
         from latentmdp.kernels.history_frontier import tighten_frontier
+        from latentmdp.kernels.history_graph import CHANGED
 
         self.round += 1
         drift, notice = DRIFT * allowed / self.horizon, NOTICE * allowed
@@ -91,9 +104,11 @@ class GraphSearch:
             if self.cut > 0.0:
                 self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
                 return ""
-            before = self.bounds
+            # after a pass over everything the upper policy reaches the whole gap of the root at the
+            # frontier; other actions may tie for the best, so it is all bounds that must stand
             self._back_up(True, drift, 0.0, budget)
-            return "" if self.bounds != before else "stalled"
+            moved = (self.graph.node[: self.nodes, CHANGED] == self.round).any()
+            return "" if moved or budget.reason() else "stalled"
         for i in chosen:
             if not self._expand(int(i), drift, memory):
                 return "memory"

@@ -1,7 +1,7 @@
 """Best-first search over exact beliefs, with a ladder of belief grids for the bounds at its leaves.
 
 Most of a grid's interpolation loss arises in the first steps, where reach is largest: there the
-tree has exact beliefs. The grid is refined when the tree has cost half of the next resolution.
+tree has exact beliefs. The grid is refined when the tree has cost as much as the next resolution.
 """
 
 from math import exp, inf, log
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.canonical import Ints
 from latentmdp.planning.belief_grid import (
     build_grid,
     grid_bytes,
@@ -37,15 +38,27 @@ class TreeSearch:
         self.joint, self.start, self.horizon = joint, start, horizon
         self.S = int(corners.upper.shape[1])
         self.A = len(joint.reward) // self.S
+        self.widest = int(np.diff(joint.ptr[:: self.A]).max())  # successors of a node, at most
         self.grids = [corners]
         self.grid_work = 0
-        self.tree = self._resized(None, FIRST_NODES)
+        self.tree = self._planted()
         k.plant(self.tree, corners, 0, 0, start.state, start.belief)
         self.refine_at = NEVER  # with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap then
         self.asked = False  # whether the tree was given time beyond `refine_at`
+        self.pending = 0  # work of the grid that is built next, once it is due
         if len(corners.belief) > 1:
             self._look_ahead()
+
+    @staticmethod
+    def first_work(corners: Any) -> int:
+        """Work of making one."""
+        return 0
+
+    @staticmethod
+    def bytes_to_begin(corners: Any) -> int:
+        """Memory that a new one needs, about."""
+        return 8 * FIRST_NODES * (20 + int(corners.alpha.shape[2]))
 
     # ------------------------------------------------------------------ state
 
@@ -77,6 +90,9 @@ class TreeSearch:
         """Work `quantum` units or until closed; says `closed`, `paused`, `memory` or `stalled`."""
         from latentmdp.kernels import history_tree as k
 
+        if self.pending:
+            self._refine(budget, memory)
+            return "paused"
         stop = int(self.tree.count[k.WORK]) + quantum
         while True:
             code = k.search(
@@ -89,12 +105,10 @@ class TreeSearch:
             if code == k.EXHAUSTED:
                 return "stalled"
             if code == k.FULL:
-                if self.bytes + 2 * _bytes(self.tree) > memory:
+                if not self._grow(memory):
                     return "memory"
-                self.tree = self._resized(self.tree, 2 * len(self.tree.step))
-            elif work >= self.refine_at:
-                if not self._nearly_done(work, allowed):
-                    self._refine(budget, memory)
+            elif work >= self.refine_at and not self._nearly_done(work, allowed):
+                self.pending = self._next_work()
                 return "paused"
             elif work >= stop:
                 return "paused"
@@ -121,12 +135,11 @@ class TreeSearch:
 
         M = self.joint.like.shape[1]
         N = next_resolution(M, self.grids[-1].N)
-        work = grid_work(self.joint, self.horizon, N)
-        budget.work = self.work
+        work, self.pending = self.pending, 0
         self.refine_at = NEVER
         if self.bytes + grid_bytes(
             self.joint, self.horizon, self.S, N
-        ) > memory // 2 or not budget.affords(work, self.work / max(budget.seconds, 1e-3)):
+        ) > memory // 2 or not budget.affords(work, budget.work / max(budget.seconds, 1e-3)):
             return
         grid = build_grid(self.joint, self.horizon, self.S, N, budget.reason)
         if grid is None:
@@ -142,45 +155,51 @@ class TreeSearch:
         low, high = self.bounds
         work = int(self.tree.count[3])
         self.refined, self.asked = (max(work, 1), high - low), False
-        self.refine_at = work + self._next_work() // 2
+        self.refine_at = work + self._next_work()
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""
         finer = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
         return grid_work(self.joint, self.horizon, finer)
 
-    def _resized(self, old: Any, n: int) -> Any:
-        """A tree with room for `n` nodes, and the old one's contents."""
-        from latentmdp.kernels.history_tree import Tree, rehash
+    def _planted(self) -> Any:
+        """An empty tree with room for a few nodes."""
+        from latentmdp.kernels.history_tree import Tree
 
+        n = FIRST_NODES + self.widest + len(self.start.prob)
         M = self.joint.like.shape[1]
-        widest = int(np.diff(self.joint.ptr[:: self.A]).max())
-        n = max(n, 2 * widest + len(self.start.prob))
-        size = 1 << (2 * n - 1).bit_length()
-        new = Tree(
-            count=np.zeros(4, dtype=np.int64),
-            step=np.empty(n, dtype=np.int64),
-            state=np.empty(n, dtype=np.int64),
-            belief=np.empty((n, M)),
-            lower=np.empty(n),
-            upper=np.empty(n),
-            first=np.empty(n, dtype=np.int64),
-            inner=np.empty(n, dtype=np.int64),
-            rung=np.empty(n, dtype=np.int64),
-            vertex=np.empty(n, dtype=np.int64),
-            gain=np.empty((n // 2 + 1, self.A)),
-            child=np.empty(2 * n, dtype=np.int64),
-            prob=np.empty(2 * n),
-            table=np.full(size, -1, dtype=np.int64),
-            reach=np.empty(n),
-            queue=np.empty(n, dtype=np.int64),
-        )
-        if old is not None:
-            for name, a, b in zip(Tree._fields, old, new, strict=True):
-                if name not in ("table", "queue"):
-                    b[: len(a)] = a
-            rehash(new)
-        return new
+
+        def integers(*shape: int) -> Ints:
+            return np.empty(shape, dtype=np.int64)
+
+        return Tree(
+            count=np.zeros(4, dtype=np.int64), step=integers(n), state=integers(n),
+            belief=np.empty((n, M)), lower=np.empty(n), upper=np.empty(n), first=integers(n),
+            inner=integers(n), rung=integers(n), vertex=integers(n),
+            gain=np.empty((FIRST_NODES // 2, self.A)), child=integers(2 * n), prob=np.empty(2 * n),
+            table=_table(n), reach=np.empty(n), queue=integers(n),
+        )  # fmt: skip
+
+    def _grow(self, memory: int) -> bool:
+        """Twice the room for nodes, edges or inner nodes, whatever is full; False: no memory."""
+        from latentmdp.kernels.history_tree import EDGES, INNER, NODES, rehash
+
+        tree, full = self.tree, []
+        if tree.count[NODES] + self.widest > len(tree.step):
+            full += [tree.step, tree.state, tree.belief, tree.lower, tree.upper, tree.first,
+                     tree.inner, tree.rung, tree.vertex, tree.reach, tree.queue]  # fmt: skip
+        if tree.count[EDGES] + self.widest > len(tree.child):
+            full += [tree.child, tree.prob]
+        if tree.count[INNER] >= len(tree.gain):
+            full += [tree.gain]
+        if self.bytes + 2 * sum(x.nbytes for x in full) > memory:
+            return False
+        for array in full:  # the large ones grow in place, without being copied
+            array.resize((2 * len(array), *array.shape[1:]), refcheck=False)
+        if 2 * len(tree.step) > len(tree.table):
+            self.tree = tree._replace(table=_table(len(tree.step)))
+            rehash(self.tree)
+        return True
 
     # ------------------------------------------------------------------ the policy
 
@@ -208,6 +227,11 @@ class TreeSearch:
             action[inner], degree[inner], symbol[:used], nxt[:used], graph_node[target[:used]],
         )  # fmt: skip
         parts.root[self.start.state] = graph_node[: len(self.start.state)]
+
+
+def _table(n: int) -> Ints:
+    """An empty hash table for `n` nodes."""
+    return np.full(1 << (2 * n - 1).bit_length(), -1, dtype=np.int64)
 
 
 def _bytes(part: Any) -> int:

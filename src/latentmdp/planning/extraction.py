@@ -18,7 +18,7 @@ from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.planning.history import Search
+    from latentmdp.planning.race import Search
 
 EARLY = 0.05  # share of the time limit after which policies are written while the search runs
 RARE = 10  # the search works this many times as long as writing a policy takes before the next

@@ -1,14 +1,14 @@
 """The best history-dependent policy of a known latent MDP, with bounds that prove how good it is.
 
-Two searches share the work (docs/planning_history.md says when each wins): `layers` where most
-observations leave the belief alone or rule contexts out, `grid` where evidence comes gradually.
-Both are anytime: whenever they are stopped, `lower` is the exact value of the policy handed out and
-`upper` bounds every policy.
+Two searches share the work (docs/planning_history.md says when each wins): `layers` where few
+beliefs are met at many steps, `grid` where evidence comes gradually; `race.py` runs them side by
+side. All are anytime: whenever they are stopped, `lower` is the exact value of the policy handed
+out and `upper` bounds every policy.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,34 +21,16 @@ from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.extraction import PolicyMaker
 from latentmdp.planning.found import Found
-from latentmdp.planning.joint import Joint, joint_view, start_beliefs
-from latentmdp.planning.policy_parts import PolicyParts
+from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.race import Race, Search
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]
 METHODS = ("auto", "exact", "layers", "grid")
 QUANTUM = 20_000  # least work between two looks at the clock
 ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
-RETRIES = 20
 DEFAULT_MEMORY = 4 * 2**30
 FALLBACK_SECONDS = 2e-8  # per outcome and step, of solving each context and evaluating a policy
-
-
-class Search(Protocol):
-    """What both searches offer."""
-
-    name: str
-
-    @property
-    def bounds(self) -> tuple[float, float]: ...
-    @property
-    def work(self) -> int: ...
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str: ...
-    def add_policy(self, parts: PolicyParts, slack: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -75,10 +57,10 @@ def plan_history(
 ) -> Found:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
-    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (one of them, by the
-    kind of the model's observations), or `exact` (as `auto`, to the end whatever the gap). Equal
-    work limits give equal results; a reached time or work limit is the status `time`. Time spent
-    compiling does not count.
+    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by side,
+    most of the work for the one whose gap falls), or `exact` (as `auto`, to the end whatever the
+    gap). Equal work limits give equal results; a reached time or work limit is the status `time`.
+    Time spent compiling does not count.
 
     >>> from latentmdp import make
     >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), gap=0.01)
@@ -91,7 +73,7 @@ def plan_history(
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
     joint, start = joint_view(model), start_beliefs(model)
-    layers = method == "layers" or (method != "grid" and _rules_out(joint))
+    kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
     history: list[tuple[float, int, float, float]] = []
 
     def report(lower: float, upper: float) -> None:
@@ -104,9 +86,10 @@ def plan_history(
 
     with budget.catching_interrupts():
         least = grid_bytes(joint, model.H, model.S, 1)
-        if layers:
-            least = 3 * least + first_bytes(joint, model.H, model.S)
-        fits = least <= memory
+        graph_least = 3 * least + first_bytes(joint, model.H, model.S)
+        if kind is Race and graph_least > memory:
+            kind = TreeSearch
+        fits = (graph_least if kind is GraphSearch else least) <= memory
         if budget.time_limit is not None:  # for the policy that is left if the corners take long
             fallback = FALLBACK_SECONDS * model.H * len(model.next)
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
@@ -116,12 +99,12 @@ def plan_history(
         budget.kept_back = 0.0
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING * scale)
-        search: Search = (GraphSearch if layers else TreeSearch)(joint, start, model.H, corners)
+        search: Search = kind(joint, start, model.H, corners)
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
         maker = PolicyMaker(model, table, best_context, budget, memory)
-        target = allowed
-        for _ in range(RETRIES):
+        target, further = allowed, 0.9
+        while True:
             status = _run(search, target, budget, memory, report, maker)
             low, high = search.bounds
             spare = allowed.gap(high) - (high - low)
@@ -131,10 +114,11 @@ def plan_history(
                 status = maker.shortage
             if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING * scale:
                 break
+            if high <= low:
+                status = "stalled"  # what is open is rounding error
+                break
             # the policy was cut where it is hardly ever needed, a little too much: search on
-            target = Allowed(0.5 * target.relative, 0.5 * target.absolute)
-        else:
-            status = "stalled"
+            target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
         if upper - lower <= 10 * ROUNDING * scale:
             status = "optimal"
         elif status == "closed":
@@ -168,15 +152,6 @@ def _run(
         if said in ("memory", "stalled"):
             budget.work = search.work
             return budget.reason() or said
-
-
-def _rules_out(joint: Joint) -> bool:
-    """Whether most observations are equally likely in all contexts that can show them."""
-    shown = joint.like > 0
-    several = shown.sum(axis=1) > 1
-    least = np.where(shown, joint.like, np.inf).min(axis=1)
-    same = joint.like.max(axis=1) - least <= 1e-12
-    return bool(same[several].sum() > 0.5 * several.sum())
 
 
 def _context_policy(
