@@ -24,6 +24,7 @@ SMALL = {
     "troubleshoot": "troubleshoot:horizon=4",
     "bandit": "bandit:arms=2,contexts=2,horizon=3",
     "deterministic": "deterministic:horizon=5",
+    "mastermind": "mastermind:colours=2,balls=2,guesses=2",
 }
 LARGER = ("hard:contexts=2,states=11", "garnet:contexts=3,states=9,actions=3,horizon=6")
 
