@@ -18,7 +18,7 @@ from latentmdp.planning.policy_parts import PolicyParts
 if TYPE_CHECKING:
     from latentmdp.planning.history import Allowed
 
-# The figures are the best of those tried on recorded searches (docs/planning_history.md).
+# Chosen by trial; benchmarks/plan_methods.py shows what they cost on every domain.
 HEAD_START = 20_000  # work that the leader does before the other starts; more in large models
 FIRST_LOOK = 10_000  # work that the other does then, whatever its share
 SHARE = 0.12  # of all work, for the search that does not lead
