@@ -165,6 +165,7 @@ def test_wrong_policies(tmp_path, text, said):
         "step,state,action\n0,0,0\n1,1,1\n",
         "step,state,action\n1000000000,1000000000,0\n",
         "step,state,action\n0,0,x\n",
+        "step,state,action\n0,0,2147483648\n",  # it was saved as a negative one
     ],
 )
 def test_wrong_policy_tables(tmp_path, text):

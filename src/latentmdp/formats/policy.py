@@ -76,6 +76,8 @@ def load_policy_csv(path: PathLike) -> PolicyGraph:
     """A Markov policy from columns `step, state, action`, one line for each step and state."""
     table = Table(path, ("step", "state", "action"))
     step, state, action = (table.ids(name) for name in ("step", "state", "action"))
+    if action.max() >= LARGEST_NUMBER:
+        raise ModelError(f"action must stay below 2^31; found {action.max()}")
     H, S = 1 + int(step.max()), 1 + int(state.max())
     if len(table) != H * S or len(np.unique(step * S + state)) != len(table):
         raise ModelError(
