@@ -10,7 +10,7 @@ from typing import NamedTuple
 import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
-NEEDED = ("_interrupts", "_notice", "_sealed", "_stack", "errors", "kernels/_cache")
+NEEDED = ("_interrupts", "_notice", "_sealed", "_stack", "errors", "printing", "kernels/_cache")
 HEAD = "from latentmdp.kernels._cache import helper, kernel\n"
 KERNEL = HEAD + "@kernel\ndef answer(x):\n    return x + {number}\n"
 ASK = """

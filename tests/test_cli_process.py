@@ -215,7 +215,12 @@ def test_completion_of_commands_models_and_policies(tmp_path):
     (tmp_path / "notes.txt").touch()
     (tmp_path / "models").mkdir()
     assert complete("latentmdp con", 1, tmp_path) == ["convert"]
-    assert complete("latentmdp show m", 2, tmp_path) == ["maze", "mine.npz", "models/"]
+    assert complete("latentmdp show m", 2, tmp_path) == [
+        "maze",
+        "mastermind",
+        "mine.npz",
+        "models/",
+    ]
     assert complete("latentmdp evaluate maze m", 3, tmp_path) == ["mine.npz", "models/"]
     assert complete("latentmdp domains gar", 2, tmp_path) == ["garnet"]
     assert complete("latentmdp show --hor", 2, tmp_path) == ["--horizon"]

@@ -56,7 +56,7 @@ def test_a_model_goes_back_to_its_rewards(raw, normal):
     assert f"stands for {normal.reward_scale:.6g} of yours, after adding" in str(normal.describe())
 
 
-def test_a_run_in_user_units_is_the_run_of_the_model_before(raw, normal, run):
+def test_a_run_in_user_units_is_the_run_of_the_model_before(tmp_path, raw, normal, run):
     own = run.in_user_units()
     best = lm.plan(raw, "markov", gap=None)
     assert own.optimal == pytest.approx((best.lower, best.upper))
@@ -72,7 +72,7 @@ def test_a_run_in_user_units_is_the_run_of_the_model_before(raw, normal, run):
     summary = own.summary()
     assert (summary["units"], run.summary()["units"]) == ("user units", "normalised units")
     assert summary["final_value"] == pytest.approx(own.final_value)
-    for act in (lambda: own.more(1), lambda: own.save("x"), own.session):
+    for act in (lambda: own.more(1), lambda: own.save(tmp_path / "x"), own.session):
         with pytest.raises(lm.ModelError, match="needs the run itself"):
             act()
 

@@ -225,7 +225,10 @@ def back_up_all(tree, joint):
 
 @helper
 def follow(tree, joint, bound, start_prob):
-    """Queue the nodes reached by the best actions under `bound`, with their reach; by step."""
+    """Queue the nodes reached by the best actions under `bound`, with their reach; by step.
+
+    Returns how many, and how many edges were looked at.
+    """
     A = tree.gain.shape[1]
     n_queue, edges = start_prob.size, 0
     for i in range(n_queue):
@@ -249,8 +252,7 @@ def follow(tree, joint, bound, start_prob):
                     tree.queue[n_queue] = k
                     n_queue += 1
                 tree.reach[k] += tree.reach[n] * tree.prob[e]
-    tree.count[WORK] += 1 + n_queue // 3 + edges // 32
-    return n_queue
+    return n_queue, edges
 
 
 @helper
@@ -288,7 +290,8 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
             return CLOSED
         if tree.count[WORK] >= work_limit:
             return PAUSED
-        n_queue = follow(tree, joint, tree.upper, start_prob)
+        n_queue, edges = follow(tree, joint, tree.upper, start_prob)
+        tree.count[WORK] += 1 + n_queue // 3 + edges // 32
         leaves, total = 0, 0.0
         for i in range(n_queue):
             n = tree.queue[i]
@@ -326,7 +329,7 @@ def search(tree, joint, grid, rung, start_prob, gap, floor, work_limit):
 @kernel
 def count_policy(tree, joint, start_prob):
     """`(nodes, successors)` of the policy that is best under the lower bounds, queued by step."""
-    n_queue = follow(tree, joint, tree.lower, start_prob)
+    n_queue, _ = follow(tree, joint, tree.lower, start_prob)
     A = tree.gain.shape[1]
     edges = 0
     for i in range(n_queue):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
@@ -66,9 +66,13 @@ class RunInUserUnits(Run):
         """Not here."""
         self._refuse("replay")
 
-    def checkpoint(self, folder: str | Path, **options: Any) -> Path:
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Not here: a run is saved in the units in which it goes on."""
         self._refuse("save")
+
+    def checkpoint(self, folder: str | Path) -> Path:
+        """Not here either."""
+        self._refuse("checkpoint")
 
     def _refuse(self, what: str) -> NoReturn:
         raise ModelError(f"{what} needs the run itself; this is its reading in user units (.run)")

@@ -186,19 +186,21 @@ class TreeSearch:
 
         tree, full = self.tree, []
         if tree.count[NODES] + self.widest > len(tree.step):
-            full += [tree.step, tree.state, tree.belief, tree.lower, tree.upper, tree.first,
-                     tree.inner, tree.rung, tree.vertex, tree.reach, tree.queue]  # fmt: skip
+            full += ["step", "state", "belief", "lower", "upper", "first", "inner", "rung",
+                     "vertex", "reach", "queue"]  # fmt: skip
         if tree.count[EDGES] + self.widest > len(tree.child):
-            full += [tree.child, tree.prob]
+            full += ["child", "prob"]
         if tree.count[INNER] >= len(tree.gain):
-            full += [tree.gain]
-        if self.bytes + 2 * sum(x.nbytes for x in full) > memory:
+            full += ["gain"]
+        if self.bytes + 2 * sum(getattr(tree, name).nbytes for name in full) > memory:
             return False
-        for array in full:  # the large ones grow in place, without being copied
-            array.resize((2 * len(array), *array.shape[1:]), refcheck=False)
+        for name in full:
+            array = getattr(tree, name)
+            tree = tree._replace(**{name: np.concatenate([array, np.zeros_like(array)])})
         if 2 * len(tree.step) > len(tree.table):
-            self.tree = tree._replace(table=_table(len(tree.step)))
-            rehash(self.tree)
+            tree = tree._replace(table=_table(len(tree.step)))
+            rehash(tree)
+        self.tree = tree
         return True
 
     # ------------------------------------------------------------------ the policy
