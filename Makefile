@@ -11,7 +11,7 @@ test: .venv/.dev
 	$(BIN)/python -m pytest
 
 test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2
 
 test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
 	$(BIN)/python -m pytest -m browser

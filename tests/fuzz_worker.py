@@ -127,7 +127,7 @@ def use_policy(folder, name):
     parts = [getattr(policy, part) for part in policy.__dataclass_fields__]
     assert lm.PolicyGraph.from_arrays(*parts) == policy
     cursor = policy.cursor(0)
-    while cursor.observe(0, policy.S - 1) is not None:
+    while cursor.observe(policy.S - 1, symbol=0) is not None:
         pass
     policy.prune().merge()
     lm.save_policy(policy, folder / "again.npz")
