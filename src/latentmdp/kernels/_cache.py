@@ -142,7 +142,8 @@ def _sources(file: Path) -> set[Path]:
 def _cache_folder(file: Path) -> str:
     """A writable folder whose name changes with anything that changes the machine code."""
     digest = hashlib.sha256()
-    for part in (sys.version, numba.__version__, np.__version__):
+    checked = str(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
+    for part in (sys.version, numba.__version__, np.__version__, checked):
         digest.update(part.encode())
     for source in sorted(_sources(file)):
         content = source.read_bytes()
@@ -196,10 +197,19 @@ def stages(inside: bool = False) -> dict[str, Any]:
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with Numba, cached on disk; see the module's docstring."""
+    return _compiled(function, no_cfunc_wrapper=True, **stages())
+
+
+def plain_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`njit(cache=True)` and nothing else, in the same folder; NUMBA_BOUNDSCHECK=1 has effect."""
+    return _compiled(function)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = _cache_folder(Path(function.__code__.co_filename))  # type: ignore[attr-defined]
     try:
-        return _NJIT(cache=True, no_cfunc_wrapper=True, **stages())(function)
+        return _NJIT(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
