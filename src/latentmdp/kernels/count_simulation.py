@@ -63,14 +63,15 @@ def draw_block(world, episodes):
 
 
 @kernel
-def cut_block(chain, starts, bitgen, block, half, episodes, share):
+def cut_block(world, block, half, episodes, share):
     """Draw the first `share` of the block's `episodes` into `half`; the rest remains: (a)."""
+    chain, bitgen = world.chain, world.bitgen
     first, succ, cells = chain.first, chain.succ, chain.size[CELLS]
     arrivals, flow = block
     half_arrivals, half_flow = half
     half_arrivals[:cells] = 0
     pool, sample = episodes, share
-    for q in range(starts):
+    for q in range(world.model.start_prob.size):
         x = hypergeometric(bitgen, arrivals[q], pool - arrivals[q], sample)
         half_arrivals[q] = x
         pool -= arrivals[q]
@@ -97,8 +98,9 @@ def crosses(count, gain):
 
 
 @kernel
-def crossing_visits(chain, n, arrivals, gain):
+def crossing_visits(world, arrivals):
     """Visits to the rows whose counts a block takes to or past a power of two; fills in `gain`."""
+    chain, n, gain = world.chain, world.counts.n, world.gain
     row, active, rows = chain.row, chain.active, chain.size[ROWS]
     for i in range(rows):
         gain[active[i]] = 0
@@ -113,10 +115,11 @@ def crossing_visits(chain, n, arrivals, gain):
 
 
 @kernel
-def commit(indptr, chain, counts, block):
+def commit(world, block):
     """Add a block to the counts."""
+    indptr, chain = world.model.indptr, world.chain
     row, first, visits = chain.row, chain.first, chain.visits
-    n, n_next = counts.n, counts.n_next
+    n, n_next = world.counts.n, world.counts.n_next
     arrivals, flow = block
     for c in range(chain.size[CELLS]):
         if arrivals[c] > 0:
@@ -141,13 +144,14 @@ def next_power(n):
 
 
 @kernel
-def choose_size(chain, n, H, limit, margin):
+def choose_size(world, limit, margin):
     """`(episodes, safe)` of the next block: `safe` if no row can cross in it.
 
     Row `r` gains about `x * rate` visits in `x` episodes, with a standard deviation guessed as
     `sqrt(x * spread)`; stop where the first row is `margin` standard deviations short of its
     next power of two, plus OVERSHOOT visits. The guess decides the cost, never the law.
     """
+    chain, n, H = world.chain, world.counts.n, world.model.H
     active, rates, peak = chain.active, chain.rate, chain.peak
     best = float(limit)
     least = limit  # episodes in which no row can cross, were it visited at every step
@@ -169,8 +173,9 @@ def choose_size(chain, n, H, limit, margin):
 
 
 @kernel
-def pick(indptr, chain, block, bitgen, cell, step, cells, outcomes):
+def pick(world, block, cell, step, cells, outcomes):
     """Take a random one of the block's episodes that visit `cell` out of it, with its path: (b)."""
+    chain, indptr, bitgen = world.chain, world.model.indptr, world.bitgen
     row, first, succ, layer = chain.row, chain.first, chain.succ, chain.layer
     arrivals, flow = block
     c = cell
@@ -219,10 +224,7 @@ def pick_crossing(world, block):
             r = chain.row[c]
             if crosses(n[r], gain[r]):
                 while block.arrivals[c] > 0:
-                    pick(
-                        world.model.indptr, chain, block, world.bitgen, c, t,
-                        picked.cells[count], picked.outcomes[count],
-                    )  # fmt: skip
+                    pick(world, block, c, t, picked.cells[count], picked.outcomes[count])
                     count += 1
     return count
 
@@ -252,34 +254,38 @@ def find_trigger(world, episodes, crossing):
     `crossing` is the block's `crossing_visits`. Returns the episode's number in the block, from 1;
     it is left in the world's path, not yet counted.
     """
-    indptr, chain, counts, bitgen = world.model.indptr, world.chain, world.counts, world.bitgen
-    block, half, picked, gain = world.block, world.half, world.picked, world.gain
-    starts, most = world.model.start_prob.size, picked.place.size
-    before = 0
+    block, half, picked = world.block, world.half, world.picked
+    row, visits, n, n_next = (
+        world.chain.row,
+        world.chain.visits,
+        world.counts.n,
+        world.counts.n_next,
+    )
+    most, before = picked.place.size, 0
     while min(episodes, crossing) > most:
         share = episodes // 2
-        cut_block(chain, starts, bitgen, block, half, episodes, share)
-        crossing = crossing_visits(chain, counts.n, half.arrivals, gain)
+        cut_block(world, block, half, episodes, share)
+        crossing = crossing_visits(world, half.arrivals)
         if crossing > 0:
             block, half = half, block
             episodes = share
         else:
-            commit(indptr, chain, counts, half)
+            commit(world, half)
             before += share
             episodes -= share
-            crossing = crossing_visits(chain, counts.n, block.arrivals, gain)
+            crossing = crossing_visits(world, block.arrivals)
     count = pick_crossing(world, block)
-    draw_places(bitgen, count, episodes, picked.place, picked.order)
-    row, n, n_next = chain.row, counts.n, counts.n_next
-    for i in range(count):
+    draw_places(world.bitgen, count, episodes, picked.place, picked.order)
+    i, triggered = -1, False  # one of them triggers: all visits to the rows that cross are theirs
+    while not triggered:
+        i += 1
         cells, outcomes = picked.cells[picked.order[i]], picked.outcomes[picked.order[i]]
-        if count_episode(row, chain.visits, n, n_next, cells, outcomes):
-            uncount_episode(row, n, n_next, cells, outcomes)
-            break
-    world.path_cells[:] = cells
-    world.path_outcomes[:] = outcomes
-    cut_block(chain, starts, bitgen, block, half, episodes - count, picked.place[i] - i)
-    commit(indptr, chain, counts, half)
+        triggered = count_episode(row, visits, n, n_next, cells, outcomes)
+    uncount_episode(row, n, n_next, cells, outcomes)
+    for t in range(cells.size):
+        world.path_cells[t], world.path_outcomes[t] = cells[t], outcomes[t]
+    cut_block(world, block, half, episodes - count, picked.place[i] - i)
+    commit(world, half)
     return before + picked.place[i] + 1
 
 
@@ -287,7 +293,7 @@ def find_trigger(world, episodes, crossing):
 def simulate_block(world, episodes):
     """Count `episodes` episodes at once, whatever their counts pass."""
     draw_block(world, episodes)
-    commit(world.model.indptr, world.chain, world.counts, world.block)
+    commit(world, world.block)
 
 
 @kernel
@@ -296,11 +302,10 @@ def simulate_phase(world, episodes, margin, patience):
 
     As `walk`, and the same law. `patience`: walk as many steps as a block has edges, times this.
     """
-    model, chain, n, block = world.model, world.chain, world.counts.n, world.block
-    done = 0
-    few = int(patience * chain.size[EDGES] / model.H)
+    done, block = 0, world.block
+    few = int(patience * world.chain.size[EDGES] / world.model.H)
     while done < episodes:
-        size, safe = choose_size(chain, n, model.H, episodes - done, margin)
+        size, safe = choose_size(world, episodes - done, margin)
         if size <= few:
             walked, triggered = walk(world, min(few, episodes - done))
             done += walked
@@ -308,9 +313,9 @@ def simulate_phase(world, episodes, margin, patience):
                 return done, True
             continue
         draw_block(world, size)
-        crossing = 0 if safe else crossing_visits(chain, n, block.arrivals, world.gain)
+        crossing = 0 if safe else crossing_visits(world, block.arrivals)
         if crossing > 0:
             return done + find_trigger(world, size, crossing), True
-        commit(model.indptr, chain, world.counts, block)
+        commit(world, block)
         done += size
     return done, False
