@@ -38,16 +38,16 @@ def build_chain(world):
     reward = model.expected_reward
     step, state, action, successors = policy.step, policy.state, policy.action, policy.indptr
     symbols, states, nodes, default = policy.symbol, policy.next, policy.node, policy.default
-    mass = np.zeros(rate.size)  # probability of a visit to a row at this step
+    mass = np.zeros(rate.size)  # probability of a visit to a row at the step of cell c
     cell_of[:] = END
-    peak[:] = -1.0
+    peak[:] = -1.0  # never visited
     cells, edges, rows, value = model.start_prob.size, 0, 0, 0.0
     if cells > row.size:
         return math.nan
     for c in range(cells):
         m, s = model.start_context[c], model.start_state[c]
         n = policy.root[s]
-        row[c] = (m * S + s) * A + policy.action[n]
+        row[c] = (m * S + s) * A + action[n]
         node[c] = n
         reach[c] = model.start_prob[c]
         cell_of[n, m] = c
@@ -58,7 +58,7 @@ def build_chain(world):
         outcomes = indptr[r + 1] - indptr[r]
         if edges + outcomes > succ.size or cells + outcomes > row.size:
             return math.nan
-        if c == 0 or t != step[node[c - 1]]:
+        if c == 0 or t != step[node[c - 1]]:  # a new step
             for before in range(layer[t - 1] if t > 0 else c, c):
                 mass[row[before]] = 0.0
             layer[t] = c
