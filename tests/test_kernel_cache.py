@@ -158,3 +158,31 @@ def test_kernels_load_where_text_is_ascii_by_default():
     env = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_indices_are_checked_where_numba_is_asked_to(tmp_path):
+    """Also where machine code without checks is on the disk already."""
+    code = """
+import numpy as np
+from latentmdp.kernels.chain import find_successor
+numbers = np.arange(4)
+try:
+    find_successor(numbers, numbers, 10, 11, 0, 0)
+    print("read outside")
+except IndexError:
+    print("refused")
+"""
+    said = []
+    for checked in ("0", "1"):
+        environment = os.environ | {
+            "NUMBA_BOUNDSCHECK": checked, "LATENTMDP_CACHE_DIR": str(tmp_path)
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        said.append(done.stdout.strip())
+    assert said == ["read outside", "refused"]

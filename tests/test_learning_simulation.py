@@ -3,9 +3,12 @@
 Every statistical test states its false-alarm rate; seeds are fixed, so a pass stays a pass.
 """
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -379,3 +382,19 @@ def test_a_simulator_plays_one_policy_after_the_other(seed):
             random_policy(rng, model) if rng.random() < 0.3 else lm.PolicyGraph.from_table(table)
         )
         assert simulator.play(policy) == pytest.approx(lm.evaluate(model, policy).value, abs=1e-12)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="is about what is compiled")
+def test_one_compiled_version_for_arrays_from_anywhere() -> None:
+    """Pickling makes arrays writable, and users may hand over any layout: the kernels stay one."""
+    from latentmdp.kernels.chain import build_chain
+
+    model = tiny_model()
+    policy = merged_graph(model)
+    by_hand = lm.PolicyGraph(*(np.asfortranarray(getattr(policy, f.name)) for f in fields(policy)))
+    unpickled: lm.LatentMDP = pickle.loads(pickle.dumps(model))
+    for world in (model, unpickled):
+        for played in (policy, by_hand, pickle.loads(pickle.dumps(policy)), markov_graph(model)):
+            value = Simulator(world, np.random.default_rng(0)).play(played)
+            assert value == pytest.approx(lm.evaluate(model, played).value, abs=1e-12)
+    assert len(build_chain.signatures) == 1

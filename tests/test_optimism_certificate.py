@@ -80,9 +80,7 @@ def test_certificates_of_models_with_more_states(algorithm, S, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("algorithm", "problems"), [("bernstein", 80), ("mvp", 80), ("ucrl", 12)]
-)
+@pytest.mark.parametrize(("algorithm", "problems"), [("bernstein", 80), ("mvp", 80), ("ucrl", 12)])
 @pytest.mark.parametrize("S", [5, 6, 7, 8, 9, 10, 13])
 def test_certificates_of_many_models_with_more_states(algorithm, problems, S):
     rng = np.random.default_rng(S)

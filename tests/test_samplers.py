@@ -14,8 +14,7 @@ CASES_HYPERGEOMETRIC = [(3, 4, 2), (100, 5, 50), (5, 10**6, 10**3), (4 * 10**8, 
 
 def test_same_bits_as_numpy() -> None:
     ours, theirs = np.random.default_rng(7), np.random.default_rng(7)
-    room = np.zeros(samplers.SCRATCH)
-    bitgen, scratch = samplers.address(ours), room.ctypes.data
+    bitgen, scratch = samplers.address(ours), np.zeros(samplers.SCRATCH)
     for _ in range(50):
         assert samplers.uniform(bitgen) == theirs.random()
         for n, p in CASES_BINOMIAL:
@@ -30,8 +29,7 @@ def test_same_bits_as_numpy() -> None:
 def test_certain_answers_draw_nothing() -> None:
     generator = np.random.default_rng(0)
     before = generator.bit_generator.state
-    room = np.zeros(samplers.SCRATCH)
-    bitgen, scratch = samplers.address(generator), room.ctypes.data
+    bitgen, scratch = samplers.address(generator), np.zeros(samplers.SCRATCH)
     assert samplers.binomial(bitgen, 9, 1.0 + 1e-15, scratch) == 9
     assert samplers.binomial(bitgen, 9, 0.0, scratch) == 0
     assert samplers.binomial(bitgen, 0, 0.5, scratch) == 0
@@ -52,8 +50,7 @@ DRAWS = """
 import numpy as np
 from latentmdp.kernels import samplers
 g = np.random.default_rng(3)
-room = np.zeros(samplers.SCRATCH)
-b, s = samplers.address(g), room.ctypes.data
+b, s = samplers.address(g), np.zeros(samplers.SCRATCH)
 print(samplers.uniform(b), samplers.binomial(b, 10**6, 0.4, s),
       samplers.hypergeometric(b, 10**5, 10**6, 10**4))
 """

@@ -138,7 +138,7 @@ def test_a_last_next_state_that_is_not_counted_is_named(monkeypatch):
 
     def forgetful(self, counts):
         changed = original(self, counts)
-        counts.n_next[self._path[1][-1]] -= 1
+        counts.n_next[self.path()[2][-1]] -= 1
         return changed
 
     monkeypatch.setattr(Simulator, "replay", forgetful)

@@ -163,7 +163,8 @@ def _sources(file: Path) -> set[Path]:
 def _cache_folder(file: Path) -> Path | None:
     """A folder whose name changes with anything that changes the machine code; none, if need be."""
     digest = hashlib.sha256()
-    for part in (sys.version, numba.__version__, llvmlite.__version__, np.__version__):
+    checked = str(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
+    for part in (sys.version, numba.__version__, llvmlite.__version__, np.__version__, checked):
         digest.update(part.encode())
     for source in sorted(_sources(file)):
         content = source.read_bytes()
@@ -261,7 +262,15 @@ def stages(inside: bool = False) -> dict[str, Any]:
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with Numba, cached on disk; see the module's docstring."""
-    options = {"no_cfunc_wrapper": True, **stages()}
+    return _compiled(function, no_cfunc_wrapper=True, **stages())
+
+
+def plain_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`njit(cache=True)` and nothing else, in the same folder; NUMBA_BOUNDSCHECK=1 has effect."""
+    return _compiled(function)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     with keeping(Path(function.__code__.co_filename)) as folder:
         try:
             compiled = _NJIT(cache=folder is not None, **options)(function)

@@ -18,37 +18,36 @@ last few episodes step by step.
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
-from latentmdp.kernels.chain import END
+from latentmdp.kernels._cache import plain_kernel as kernel
 from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric, uniform
-from latentmdp.kernels.step_simulation import draw, walk_in
-from latentmdp.kernels.world import world_at
+from latentmdp.kernels.step_simulation import count_episode, draw, uncount_episode, walk
+from latentmdp.kernels.structs import CELLS, EDGES, END, ROWS
 
-FEW = 8  # arrivals at a cell that are faster to send on one by one
-BOLD = 3.0  # visits that a block may be expected to overshoot by: few, so that picking finds them
+ONE_BY_ONE = 8  # arrivals at a cell that are faster to send on one by one
+OVERSHOOT = 3.0  # visits that a block may be expected to cross by: few, so that picking finds them
 
 
-@helper
-def draw_block(w, bitgen, scratch, episodes):
+@kernel
+def draw_block(world, episodes):
     """Draw the counts of `episodes` episodes. Cost: cells, and edges of cells with arrivals."""
-    arrivals, flow, first, succ = w.arrivals, w.flow, w.first, w.succ
-    cells = w.size[0]
-    for c in range(cells):
-        arrivals[c] = 0
+    model, chain, bitgen, scratch = world.model, world.chain, world.bitgen, world.scratch
+    indptr, cumulative, conditional = model.indptr, model.cumulative, model.conditional
+    row, first, succ, cells = chain.row, chain.first, chain.succ, chain.size[CELLS]
+    arrivals, flow = world.block
+    arrivals[:cells] = 0
     left = episodes
-    for q in range(w.starts):
-        x = binomial(bitgen, left, w.start_conditional[q], scratch)
+    for q in range(model.start_conditional.size):
+        x = binomial(bitgen, left, model.start_conditional[q], scratch)
         arrivals[q] = x
         left -= x
     for c in range(cells):
         left = arrivals[c]
         begin, end = first[c], first[c + 1]
-        offset = w.indptr[w.row[c]] - begin
-        if left <= FEW:  # one by one is faster
-            for k in range(begin, end):
-                flow[k] = 0
+        offset = indptr[row[c]] - begin
+        if left <= ONE_BY_ONE:
+            flow[begin:end] = 0
             for _ in range(left):
-                k = draw(bitgen, w.cumulative, begin + offset, end + offset) - offset
+                k = draw(bitgen, cumulative, begin + offset, end + offset) - offset
                 flow[k] += 1
                 if succ[k] != END:
                     arrivals[succ[k]] += 1
@@ -56,30 +55,30 @@ def draw_block(w, bitgen, scratch, episodes):
         for k in range(begin, end):
             x = left
             if x > 0 and k + 1 < end:  # the last outcome gets the remainder
-                x = binomial(bitgen, left, w.conditional[k + offset], scratch)
+                x = binomial(bitgen, left, conditional[k + offset], scratch)
             flow[k] = x
             left -= x
             if x > 0 and succ[k] != END:
                 arrivals[succ[k]] += x
 
 
-@helper
-def cut_block(w, bitgen, episodes, share):
-    """Draw the first `share` of the block's `episodes` into its half; the rest remains."""
-    cells, first = w.size[0], w.first
-    arrivals, flow = w.arrivals, w.flow
-    half_arrivals, half_flow = w.half_arrivals, w.half_flow
-    for c in range(cells):
-        half_arrivals[c] = 0
+@kernel
+def cut_block(world, block, half, episodes, share):
+    """Draw the first `share` of the block's `episodes` into `half`; the rest remains: (a)."""
+    chain, bitgen = world.chain, world.bitgen
+    first, succ, cells = chain.first, chain.succ, chain.size[CELLS]
+    arrivals, flow = block
+    half_arrivals, half_flow = half
+    half_arrivals[:cells] = 0
     pool, sample = episodes, share
-    for q in range(w.starts):
+    for q in range(world.model.start_prob.size):
         x = hypergeometric(bitgen, arrivals[q], pool - arrivals[q], sample)
         half_arrivals[q] = x
         pool -= arrivals[q]
         sample -= x
     for c in range(cells):
         pool, sample = arrivals[c], half_arrivals[c]
-        arrivals[c] -= half_arrivals[c]
+        arrivals[c] -= sample
         for k in range(first[c], first[c + 1]):
             x = 0
             if sample > 0:
@@ -88,44 +87,51 @@ def cut_block(w, bitgen, episodes, share):
             pool -= flow[k]
             half_flow[k] = x
             flow[k] -= x
-            if x > 0 and w.succ[k] != END:
-                half_arrivals[w.succ[k]] += x
+            if x > 0 and succ[k] != END:
+                half_arrivals[succ[k]] += x
 
 
-@helper
-def crosses(w, arrivals):
-    """Whether these arrivals take some row's count to or past a power of two."""
-    for i in range(w.size[2]):
-        w.gain[w.active[i]] = 0
-    for c in range(w.size[0]):
-        w.gain[w.row[c]] += arrivals[c]
-    crossing = False
-    for i in range(w.size[2]):
-        crossing |= row_crosses(w, w.active[i])
-    return crossing
+@kernel
+def crosses(count, gain):
+    """Whether this gain takes a count to or past a power of two: to a longer binary number."""
+    return (count ^ (count + gain)) > count
 
 
-@helper
-def row_crosses(w, r):
-    """Whether this row's gain takes its count to or past a power of two: a longer number."""
-    n = w.n[r]
-    return (n ^ (n + w.gain[r])) > n
+@kernel
+def crossing_visits(world, arrivals):
+    """Visits to the rows whose counts a block takes to or past a power of two; fills in `gain`."""
+    chain, n, gain = world.chain, world.counts.n, world.gain
+    row, active, rows = chain.row, chain.active, chain.size[ROWS]
+    for i in range(rows):
+        gain[active[i]] = 0
+    for c in range(chain.size[CELLS]):
+        gain[row[c]] += arrivals[c]
+    total = 0
+    for i in range(rows):
+        r = active[i]
+        if crosses(n[r], gain[r]):
+            total += gain[r]
+    return total
 
 
-@helper
-def commit(w, arrivals, flow):
+@kernel
+def commit(world, block):
     """Add a block to the counts."""
-    for c in range(w.size[0]):
+    indptr, chain = world.model.indptr, world.chain
+    row, first, visits = chain.row, chain.first, chain.visits
+    n, n_next = world.counts.n, world.counts.n_next
+    arrivals, flow = block
+    for c in range(chain.size[CELLS]):
         if arrivals[c] > 0:
-            r = w.row[c]
-            w.n[r] += arrivals[c]
-            w.visits[c] += arrivals[c]
-            offset = w.indptr[r] - w.first[c]
-            for k in range(w.first[c], w.first[c + 1]):
-                w.n_next[k + offset] += flow[k]
+            r = row[c]
+            n[r] += arrivals[c]
+            visits[c] += arrivals[c]
+            offset = indptr[r] - first[c]
+            for k in range(first[c], first[c + 1]):
+                n_next[k + offset] += flow[k]
 
 
-@helper
+@kernel
 def next_power(n):
     """The smallest power of two above `n`."""
     n |= n >> 1
@@ -137,27 +143,29 @@ def next_power(n):
     return n + 1
 
 
-@helper
-def jump(w, limit, margin):
-    """`(episodes, safe)`: how far to jump, and whether a crossing on the way is impossible.
+@kernel
+def choose_size(world, limit, margin):
+    """`(episodes, safe)` of the next block: `safe` if no row can cross in it.
 
     Row `r` gains about `x * rate` visits in `x` episodes, with a standard deviation guessed as
-    `sqrt(x * spread)`; jump to where the first row is `margin` standard deviations short of its
-    next power of two, plus BOLD visits. The guess decides the cost, never the law.
+    `sqrt(x * spread)`; stop where the first row is `margin` standard deviations short of its
+    next power of two, plus OVERSHOOT visits. The guess decides the cost, never the law.
     """
+    chain, n, H = world.chain, world.counts.n, world.model.H
+    active, rates, peak = chain.active, chain.rate, chain.peak
     best = float(limit)
-    least = limit  # room per step, in episodes
-    for i in range(w.size[2]):
-        r = w.active[i]
-        room = next_power(w.n[r]) - w.n[r] - 1  # visits that do not trigger
-        rate = w.rate[r]
+    least = limit  # episodes in which no row can cross, were it visited at every step
+    for i in range(chain.size[ROWS]):
+        r = active[i]
+        room = next_power(n[r]) - n[r] - 1  # visits that do not trigger
+        rate = rates[r]
         if rate <= 0.0:
             continue
-        spread = rate * max(1.0, 2.0 * rate / w.peak[r] - 1.0 - rate)
+        spread = rate * max(1.0, 2.0 * rate / peak[r] - 1.0 - rate)
         b = margin * np.sqrt(spread)
-        x = (np.sqrt(b * b + 4.0 * rate * (room + BOLD)) - b) / (2.0 * rate)
+        x = (np.sqrt(b * b + 4.0 * rate * (room + OVERSHOOT)) - b) / (2.0 * rate)
         best = min(best, x * x)
-        least = min(least, room // w.H)
+        least = min(least, room // H)
     episodes = max(1, least, int(best))
     if episodes <= least:
         return episodes, True
@@ -165,63 +173,66 @@ def jump(w, limit, margin):
 
 
 @kernel
-def find_crossing(here, bitgen, episodes):
-    """The first crossing in a drawn block: count what lies before it, discard the rest.
-
-    Returns its number in the block, from 1. That episode itself is in the path, visited but not
-    yet counted.
-    """
-    w = world_at(here)
-    before = 0
-    while episodes > w.picked and crossing_visits(w) > w.picked:
-        share = episodes // 2
-        cut_block(w, bitgen, episodes, share)
-        if crosses(w, w.half_arrivals):
-            for c in range(w.size[0]):
-                w.arrivals[c] = w.half_arrivals[c]
-            for k in range(w.size[1]):
-                w.flow[k] = w.half_flow[k]
-            episodes = share
-        else:
-            commit(w, w.half_arrivals, w.half_flow)
-            before += share
-            episodes -= share
-            crosses(w, w.arrivals)
-    picked = pick_all(w, bitgen, episodes)
-    i = count_until_trigger(w, picked)
-    at = w.order[i] * w.H
-    for t in range(w.H):
-        w.path_cell[t] = w.cells[at + t]
-        w.path_outcome[t] = w.outcomes[at + t]
-    place = w.place[i]
-    cut_block(w, bitgen, episodes - picked, place - i)
-    commit(w, w.half_arrivals, w.half_flow)
-    return before + place + 1
-
-
-@helper
-def crossing_visits(w):
-    """Visits in the block to the rows that cross."""
-    total = 0
-    for i in range(w.size[2]):
-        r = w.active[i]
-        if row_crosses(w, r):
-            total += w.gain[r]
-    return total
+def pick(world, block, cell, step, cells, outcomes):
+    """Take a random one of the block's episodes that visit `cell` out of it, with its path: (b)."""
+    chain, indptr, bitgen = world.chain, world.model.indptr, world.bitgen
+    row, first, succ, layer = chain.row, chain.first, chain.succ, chain.layer
+    arrivals, flow = block
+    c = cell
+    for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
+        left = uniform(bitgen) * arrivals[c]
+        last = END
+        for b in range(layer[t], layer[t + 1]):
+            for k in range(first[b], first[b + 1]):
+                if succ[k] == c and flow[k] > 0:
+                    if left >= 0.0:
+                        cells[t] = b
+                        last = k
+                    left -= flow[k]
+        flow[last] -= 1
+        arrivals[c] -= 1
+        c = cells[t]
+        outcomes[t] = indptr[row[c]] + last - first[c]
+    arrivals[c] -= 1
+    c = cell
+    for t in range(step, cells.size):  # on to the end, by the flows out of the cell
+        total = 0
+        for k in range(first[c], first[c + 1]):
+            total += flow[k]
+        left = uniform(bitgen) * total
+        last = END
+        for k in range(first[c], first[c + 1]):
+            if flow[k] > 0:
+                if left >= 0.0:
+                    last = k
+                left -= flow[k]
+        flow[last] -= 1
+        cells[t] = c
+        outcomes[t] = indptr[row[c]] + last - first[c]
+        c = succ[last]
+        if c != END:
+            arrivals[c] -= 1
 
 
-@helper
-def pick_all(w, bitgen, episodes):
-    """Pick all episodes that visit a row which crosses, with their places; returns how many."""
-    picked = np.int64(0)
-    for t in range(w.H):
-        for c in range(w.layer[t], w.layer[t + 1]):
-            if row_crosses(w, w.row[c]):
-                while w.arrivals[c] > 0:
-                    pick(w, bitgen, c, t, picked)
-                    picked += 1
-    place, order = w.place, w.order
-    for i in range(picked):  # distinct places, each set equally likely; kept in ascending order
+@kernel
+def pick_crossing(world, block):
+    """Pick all episodes that visit a row which crosses, by `gain`; returns how many."""
+    chain, picked, n, gain = world.chain, world.picked, world.counts.n, world.gain
+    count = 0
+    for t in range(world.model.H):
+        for c in range(chain.layer[t], chain.layer[t + 1]):
+            r = chain.row[c]
+            if crosses(n[r], gain[r]):
+                while block.arrivals[c] > 0:
+                    pick(world, block, c, t, picked.cells[count], picked.outcomes[count])
+                    count += 1
+    return count
+
+
+@kernel
+def draw_places(bitgen, count, episodes, place, order):
+    """Distinct places in the block for `count` picked episodes, each set of them equally likely."""
+    for i in range(count):
         drawn = -1
         while drawn < 0:
             drawn = min(int(uniform(bitgen) * episodes), episodes - 1)
@@ -230,104 +241,81 @@ def pick_all(w, bitgen, episodes):
                     drawn = -1
                     break
         j = i
-        while j > 0 and place[j - 1] > drawn:
+        while j > 0 and place[j - 1] > drawn:  # ascending
             place[j], order[j] = place[j - 1], order[j - 1]
             j -= 1
         place[j], order[j] = drawn, i
-    return picked
-
-
-@helper
-def pick(w, bitgen, cell, step, i):
-    """Take a random one of the block's episodes that visit `cell` out of it; store it as `i`."""
-    first, succ, arrivals, flow = w.first, w.succ, w.arrivals, w.flow
-    path = i * w.H
-    c = cell
-    for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
-        left = uniform(bitgen) * arrivals[c]
-        last = -1
-        for b in range(w.layer[t], w.layer[t + 1]):
-            for k in range(first[b], first[b + 1]):
-                if succ[k] == c and flow[k] > 0:
-                    if left >= 0.0:
-                        w.cells[path + t] = b
-                        w.outcomes[path + t] = w.indptr[w.row[b]] + k - first[b]
-                        last = k
-                    left -= flow[k]
-        flow[last] -= 1
-        arrivals[c] -= 1
-        c = w.cells[path + t]
-    arrivals[c] -= 1
-    c = cell
-    for t in range(step, w.H):  # on to the end, by the flows out of the cell
-        total = 0
-        for k in range(first[c], first[c + 1]):
-            total += flow[k]
-        left = uniform(bitgen) * total
-        last = -1
-        for k in range(first[c], first[c + 1]):
-            if flow[k] > 0:
-                if left >= 0.0:
-                    last = k
-                left -= flow[k]
-        flow[last] -= 1
-        w.cells[path + t] = c
-        w.outcomes[path + t] = w.indptr[w.row[c]] + last - first[c]
-        c = succ[last]
-        if c != END:
-            arrivals[c] -= 1
-
-
-@helper
-def count_until_trigger(w, picked):
-    """Count picked episodes in order until one triggers, which is not counted; its number."""
-    for i in range(picked):
-        path, triggered = w.order[i] * w.H, False
-        for t in range(path, path + w.H):
-            r = w.row[w.cells[t]]
-            n = w.n[r] + 1
-            w.n[r] = n
-            w.n_next[w.outcomes[t]] += 1
-            w.visits[w.cells[t]] += 1
-            triggered |= n & (n - 1) == 0
-        if triggered:
-            for t in range(path, path + w.H):
-                w.n[w.row[w.cells[t]]] -= 1
-                w.n_next[w.outcomes[t]] -= 1
-            return i
-    return picked
 
 
 @kernel
-def simulate_block(here, bitgen, scratch, episodes):
-    """Count `episodes` episodes at once, whatever their counts pass."""
-    w = world_at(here)
-    draw_block(w, bitgen, scratch, episodes)
-    commit(w, w.arrivals, w.flow)
+def find_trigger(world, episodes, crossing):
+    """The first triggering episode of the drawn block: count what lies before, discard the rest.
 
-
-@kernel
-def simulate_phase(here, bitgen, scratch, episodes, margin, patience):
-    """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered, block)`.
-
-    As `walk`, and the same law; but where `block > 0`, the trigger lies in a block of so many more
-    episodes, drawn and not counted, and `find_crossing` must come next (apart, or both would
-    compile twice). `patience`: walk as many steps as a block has edges, times this.
+    `crossing` is the block's `crossing_visits`. Returns the episode's number in the block, from 1;
+    it is left in the world's path, not yet counted.
     """
-    w = world_at(here)
-    done = 0
-    few = int(patience * w.size[1] / w.H)
+    block, half, picked = world.block, world.half, world.picked
+    row, visits, n, n_next = (
+        world.chain.row,
+        world.chain.visits,
+        world.counts.n,
+        world.counts.n_next,
+    )
+    most, before = picked.place.size, 0
+    while min(episodes, crossing) > most:
+        share = episodes // 2
+        cut_block(world, block, half, episodes, share)
+        crossing = crossing_visits(world, half.arrivals)
+        if crossing > 0:
+            block, half = half, block
+            episodes = share
+        else:
+            commit(world, half)
+            before += share
+            episodes -= share
+            crossing = crossing_visits(world, block.arrivals)
+    count = pick_crossing(world, block)
+    draw_places(world.bitgen, count, episodes, picked.place, picked.order)
+    i, triggered = -1, False  # one of them triggers: all visits to the rows that cross are theirs
+    while not triggered:
+        i += 1
+        cells, outcomes = picked.cells[picked.order[i]], picked.outcomes[picked.order[i]]
+        triggered = count_episode(row, visits, n, n_next, cells, outcomes)
+    uncount_episode(row, n, n_next, cells, outcomes)
+    for t in range(cells.size):
+        world.path_cells[t], world.path_outcomes[t] = cells[t], outcomes[t]
+    cut_block(world, block, half, episodes - count, picked.place[i] - i)
+    commit(world, half)
+    return before + picked.place[i] + 1
+
+
+@kernel
+def simulate_block(world, episodes):
+    """Count `episodes` episodes at once, whatever their counts pass."""
+    draw_block(world, episodes)
+    commit(world, world.block)
+
+
+@kernel
+def simulate_phase(world, episodes, margin, patience):
+    """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered)`.
+
+    As `walk`, and the same law. `patience`: walk as many steps as a block has edges, times this.
+    """
+    done, block = 0, world.block
+    few = int(patience * world.chain.size[EDGES] / world.model.H)
     while done < episodes:
-        size, safe = jump(w, episodes - done, margin)
+        size, safe = choose_size(world, episodes - done, margin)
         if size <= few:
-            k, triggered = walk_in(w, bitgen, min(few, episodes - done))
-            done += k
+            walked, triggered = walk(world, min(few, episodes - done))
+            done += walked
             if triggered:
-                return done, True, 0
+                return done, True
             continue
-        draw_block(w, bitgen, scratch, size)
-        if not safe and crosses(w, w.arrivals):
-            return done, True, size
-        commit(w, w.arrivals, w.flow)
+        draw_block(world, size)
+        crossing = 0 if safe else crossing_visits(world, block.arrivals)
+        if crossing > 0:
+            return done + find_trigger(world, size, crossing), True
+        commit(world, block)
         done += size
-    return done, False, 0
+    return done, False

@@ -1,9 +1,8 @@
 """NumPy's own C samplers, callable from kernels: same bits as `numpy.random.Generator`.
 
-A kernel gets the random stream as two plain arguments: `bitgen`, the address of the generator's C
-state (`address(generator)`; keep the generator alive), and `scratch`, the address of `SCRATCH`
-doubles in which the binomial sampler keeps its set-up. Passing a `Generator` instead would cost
-about 20 microseconds per call.
+A kernel gets the random stream as `bitgen`, the address of the generator's C state
+(`address(generator)`; keep the generator alive). The binomial sampler keeps its set-up in
+`scratch (SCRATCH,)`. Passing a `Generator` instead would cost about 20 microseconds per call.
 
 The C functions are registered by name here, before anything is decorated: machine code from the
 on-disk cache that calls an unregistered name would crash the process without an exception. A
@@ -19,7 +18,7 @@ import numpy as np
 from numba import types
 from numpy.random import _generator
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.kernels._cache import plain_kernel as kernel
 
 SCRATCH = 24
 """Doubles that NumPy's `binomial_t` fits into (it has 17 fields of at most 8 bytes)."""
@@ -83,7 +82,7 @@ def binomial(bitgen, n, p, scratch):
         return 0
     if p >= 1.0:
         return n
-    return _random_binomial(bitgen, p, n, scratch)
+    return _random_binomial(bitgen, p, n, scratch.ctypes.data)
 
 
 @kernel

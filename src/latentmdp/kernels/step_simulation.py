@@ -1,15 +1,15 @@
 """Simulate episodes step by step on a chain, with the counts and doubling of Algorithm 1.
 
-Counts `n (rows,)` and `n_next (nnz,)` are by model row and outcome; a row triggers when its count
-becomes a power of two.
+An episode is a path: cells of the chain, and outcomes of the model, `(H,)` each. A row triggers
+when its count becomes a power of two.
 """
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import plain_kernel as kernel
 from latentmdp.kernels.samplers import uniform
-from latentmdp.kernels.world import world_at
+from latentmdp.kernels.structs import CELLS
 
 
-@helper
+@kernel
 def draw(bitgen, cumulative, begin, end):
     """An index in `[begin, end)` by cumulative probabilities; the last takes the remainder."""
     if end - begin == 1:
@@ -27,82 +27,105 @@ def draw(bitgen, cumulative, begin, end):
     return i
 
 
-@helper
-def walk_in(w, bitgen, episodes):
-    """Simulate at most `episodes`; stop after the first that triggers.
+@kernel
+def draw_episode(bitgen, start_cumulative, indptr, cumulative, row, first, succ, cells, outcomes):
+    """Draw the path of one episode."""
+    c = draw(bitgen, start_cumulative, 0, start_cumulative.size)
+    for t in range(cells.size):
+        r = row[c]
+        begin = indptr[r]
+        e = draw(bitgen, cumulative, begin, indptr[r + 1])
+        cells[t], outcomes[t] = c, e
+        c = succ[first[c] + e - begin]
 
-    Returns `(episodes simulated, triggered)`. An episode that triggers is not yet counted in
-    `n, n_next`: `replay` walks its path `(H,)` in time order. `visits (C,)` counts every episode's
-    visits by cell. Cost: steps.
+
+@kernel
+def count_episode(row, visits, n, n_next, cells, outcomes):
+    """Count an episode; returns whether it triggers."""
+    triggered = False
+    for t in range(cells.size):
+        c = cells[t]
+        r = row[c]
+        count = n[r] + 1
+        n[r] = count
+        n_next[outcomes[t]] += 1
+        visits[c] += 1
+        triggered |= count & (count - 1) == 0  # Alg. 1, l. 13: a power of two
+    return triggered
+
+
+@kernel
+def uncount_episode(row, n, n_next, cells, outcomes):
+    """Take back the counts of a triggering episode: `replay` adds them, with snapshots between."""
+    for t in range(cells.size):
+        n[row[cells[t]]] -= 1
+        n_next[outcomes[t]] -= 1
+
+
+@kernel
+def walk(world, episodes):
+    """Simulate at most `episodes`; stop after the first that triggers. Cost: steps.
+
+    Returns `(episodes simulated, triggered)`; a triggering episode is left in the world's path.
     """
+    model, chain, counts, bitgen = world.model, world.chain, world.counts, world.bitgen
+    start_cumulative, indptr, cumulative = model.start_cumulative, model.indptr, model.cumulative
+    row, first, succ, visits = chain.row, chain.first, chain.succ, chain.visits
+    n, n_next, cells, outcomes = counts.n, counts.n_next, world.path_cells, world.path_outcomes
     for k in range(episodes):
-        triggered = False
-        c = draw(bitgen, w.start_cumulative, 0, w.starts)
-        for t in range(w.H):
-            r = w.row[c]
-            begin = w.indptr[r]
-            e = draw(bitgen, w.cumulative, begin, w.indptr[r + 1])
-            n = w.n[r] + 1
-            w.n[r] = n
-            w.n_next[e] += 1
-            w.visits[c] += 1
-            triggered |= n & (n - 1) == 0  # a power of two
-            w.path_cell[t] = c
-            w.path_outcome[t] = e
-            c = w.succ[w.first[c] + e - begin]
-        if triggered:
-            for t in range(w.H):  # undo: snapshots are taken in the middle of the episode
-                w.n[w.row[w.path_cell[t]]] -= 1
-                w.n_next[w.path_outcome[t]] -= 1
+        draw_episode(
+            bitgen, start_cumulative, indptr, cumulative, row, first, succ, cells, outcomes
+        )
+        if count_episode(row, visits, n, n_next, cells, outcomes):
+            uncount_episode(row, n, n_next, cells, outcomes)
             return k + 1, True
     return episodes, False
 
 
 @kernel
-def walk(here, bitgen, episodes):
-    """`walk_in` the world at this address."""
-    return walk_in(world_at(here), bitgen, episodes)
+def insert(values, size, value):
+    """Insert into `size` ascending, distinct values, where it is new; returns the new size."""
+    i = size
+    while i > 0 and values[i - 1] > value:
+        i -= 1
+    if i > 0 and values[i - 1] == value:
+        return size
+    for j in range(size, i, -1):
+        values[j] = values[j - 1]
+    values[i] = value
+    return size + 1
 
 
 @kernel
-def replay(here):
+def replay(world):
     """Alg. 1, l. 11 to 16: count the triggering episode in time order, with snapshots on the way.
 
-    Returns the number of rows whose snapshot changed; they are listed in ascending order. Visits by
-    cell begin anew: the phase is over.
+    Returns the number of rows whose snapshot changed; the world lists them in ascending order.
+    Visits by cell begin anew: the phase is over.
     """
-    w = world_at(here)
-    n, n_next, changed, count = w.n, w.n_next, w.changed, 0
-    for t in range(w.H):
-        r = w.row[w.path_cell[t]]
-        n[r] += 1  # Alg. 1, l. 12
-        n_next[w.path_outcome[t]] += 1
+    model, chain, counts = world.model, world.chain, world.counts
+    n, n_next, N, N_next = counts
+    size = 0
+    for t in range(model.H):  # l. 11
+        r, e = chain.row[world.path_cells[t]], world.path_outcomes[t]
+        n[r] += 1  # l. 12
+        n_next[e] += 1
         if n[r] & (n[r] - 1) == 0:  # l. 13
-            w.N[r] = n[r]  # l. 15
-            for e in range(w.indptr[r], w.indptr[r + 1]):  # l. 16
-                w.N_next[e] = n_next[e]
-            i = count
-            while i > 0 and changed[i - 1] > r:
-                i -= 1
-            if i == 0 or changed[i - 1] < r:
-                for j in range(count, i, -1):
-                    changed[j] = changed[j - 1]
-                changed[i] = r
-                count += 1
-    for c in range(w.size[0]):
-        w.visits[c] = 0
-    return count
+            N[r] = n[r]  # l. 15
+            for k in range(model.indptr[r], model.indptr[r + 1]):  # l. 16
+                N_next[k] = n_next[k]
+            size = insert(world.changed, size, r)
+    chain.visits[: chain.size[CELLS]] = 0
+    return size
 
 
 @kernel
-def sample_episodes(here, bitgen, episodes, rows, outcomes):
-    """Draw trajectories: `rows, outcomes (K, H)` as indices of the model."""
-    w = world_at(here)
-    for k in range(episodes):
-        c = draw(bitgen, w.start_cumulative, 0, w.starts)
-        for t in range(w.H):
-            r = w.row[c]
-            e = draw(bitgen, w.cumulative, w.indptr[r], w.indptr[r + 1])
-            rows[k, t] = r
-            outcomes[k, t] = e
-            c = w.succ[w.first[c] + e - w.indptr[r]]
+def sample_episodes(world, cells, outcomes):
+    """Draw trajectories, one path `(H,)` each: `cells, outcomes (episodes, H)`."""
+    model, chain, bitgen = world.model, world.chain, world.bitgen
+    start_cumulative, indptr, cumulative = model.start_cumulative, model.indptr, model.cumulative
+    row, first, succ = chain.row, chain.first, chain.succ
+    for k in range(len(cells)):
+        draw_episode(
+            bitgen, start_cumulative, indptr, cumulative, row, first, succ, cells[k], outcomes[k]
+        )

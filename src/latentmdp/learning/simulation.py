@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from operator import is_
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from latentmdp.learning.counts import Counts
 from latentmdp.policy import check_fits
 
 if TYPE_CHECKING:
+    from latentmdp.kernels.structs import ModelRows, World
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
@@ -25,6 +26,13 @@ SIMULATORS = ("counts", "episodes")
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
 PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
 PICKED = 32  # episodes that may be picked out of a block one by one
+EMPTY = np.zeros(0, dtype=np.int64)
+
+_skeleton_of = attrgetter("step", "state", "indptr", "symbol", "next", "node", "root", "default")
+
+
+def _ints(*shape: int) -> Array:
+    return np.zeros(shape, dtype=np.int64)
 
 
 class Simulator:
@@ -45,90 +53,75 @@ class Simulator:
     ) -> None:
         if kind not in SIMULATORS:
             raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
-        from latentmdp.kernels import chain, count_simulation, step_simulation
-        from latentmdp.kernels.flat import header_of
+        from latentmdp.kernels import chain, count_simulation, step_simulation, structs
         from latentmdp.kernels.samplers import SCRATCH, address
 
-        self._chains, self._blocks, self._steps = chain, count_simulation, step_simulation
-        self.kind, self.margin, self.patience, self.picked = kind, margin, patience, picked
-        self.random, self._bitgen, self._scratch = random, address(random), np.zeros(SCRATCH)
-        self._room = self._scratch.ctypes.data
-        self._model, self._law = prepare(model)
-        self._model_header = header_of(self._model)
-        self._model_at = self._model_header.ctypes.data
-        self._cell_of = np.zeros(0, dtype=np.int64)
-        self._skeleton: tuple[Array, ...] = ()  # of the policy that is played
-        self._path = np.zeros((2, model.H), dtype=np.int64)
-        self._changed = np.zeros(model.H, dtype=np.int64)
-        self._allocate(1024, 4096)
+        self._structs, self._chains = structs, chain
+        self._blocks, self._steps = count_simulation, step_simulation
+        self.kind, self.margin, self.patience, self.random = kind, margin, patience, random
+        self._skeleton: tuple[Array, ...] = (EMPTY,) * 8  # of the policy that is played
+        rows, H = model.M * model.S * model.A, model.H
+        self._set_world(
+            structs.World(
+                prepare(model),
+                structs.PolicyNodes(*self._skeleton, _ints(0, 0)),
+                cell_of=_ints(0, 0),
+                counts=structs.RowCounts(EMPTY, EMPTY, EMPTY, EMPTY),
+                gain=_ints(rows),
+                picked=structs.Picked(
+                    _ints(picked), _ints(picked), _ints(picked, H), _ints(picked, H)
+                ),
+                path_cells=_ints(H),
+                path_outcomes=_ints(H),
+                changed=_ints(H),
+                bitgen=address(random),
+                scratch=np.zeros(SCRATCH),
+                **self._room(1024, 4096, rows, H),
+            )
+        )
 
-    def _allocate(self, cells: int, edges: int) -> None:
-        """Buffers for chains of this size; what they held is lost."""
-        from latentmdp.kernels.flat import header_of
-
-        rows, H = len(self._model.indptr) - 1, self._model.H
-
-        def ints(*shape: int) -> Array:
-            return np.zeros(shape, dtype=np.int64)
-
-        self._chain = self._chains.Chain(
-            cells, edges, ints(cells), ints(cells), np.zeros(cells), ints(cells + 1), ints(edges),
-            np.zeros(rows), np.zeros(rows), ints(rows), ints(H + 1), ints(3), ints(cells),
-            ints(rows), np.zeros(rows),
+    def _room(self, cells: int, edges: int, rows: int, H: int) -> dict[str, Any]:
+        """Parts of a world, with room for a chain of this size."""
+        chain = self._structs.Chain(
+            size=_ints(3), row=_ints(cells), node=_ints(cells), reach=np.zeros(cells),
+            visits=_ints(cells), first=_ints(cells + 1), succ=_ints(edges), layer=_ints(H + 1),
+            active=_ints(rows), rate=np.zeros(rows), peak=np.zeros(rows),
         )  # fmt: skip
-        self._chain_header = header_of(self._chain)
-        self._chain_at = self._chain_header.ctypes.data
-        self._block = (
-            ints(cells), ints(edges), ints(cells), ints(edges), ints(rows),
-            ints(self.picked), ints(self.picked), ints(self.picked, H), ints(self.picked, H),
-        )  # fmt: skip
-        self._n_next: Array | None = None  # of the counts in the world
+        block, half = (self._structs.Block(_ints(cells), _ints(edges)) for _ in range(2))
+        return {"chain": chain, "block": block, "half": half}
 
-    def _world(self, counts: Counts) -> int:
-        """Address of the world with these counts (laid out `for_model`)."""
-        if counts.n_next is not self._n_next:
-            from latentmdp.kernels.flat import header_of
-            from latentmdp.kernels.world import World
+    def _set_world(self, world: World) -> None:
+        self.world, self._packed = world, self._structs.pack_world(world)
 
-            chain, start = self._chain, len(self._model.start_prob)
-            self._n_next = counts.n_next
-            parts: list[Any] = [self._model.H, start, self.picked, *self._law]
-            parts += [chain.rate, chain.peak, self._model.indptr, chain.row, chain.first]
-            parts += [chain.succ, chain.active, chain.layer, chain.size, *self._block]
-            parts += [chain.visits, *self._path, counts.n, counts.n_next, counts.N, counts.N_next]
-            parts += [self._changed]
-            self._header = header_of(World(*parts))
-            self._here = self._header.ctypes.data
-        return self._here
+    def _world_with(self, counts: Counts) -> Any:
+        """The world with these counts (laid out `for_model`), as kernels take it."""
+        if counts.n_next is not self.world.counts.n_next:
+            arrays = self._structs.RowCounts(counts.n, counts.n_next, counts.N, counts.N_next)
+            self._set_world(self.world._replace(counts=arrays))
+        return self._packed
 
     def play(self, policy: PolicyGraph) -> float:
         """Play this policy from now on; returns its exact value in the model."""
-        kernels, graph = self._chains, self._graph_of(policy)
+        self._set_policy(policy)
         while True:
-            value = float(kernels.build_chain(self._model_at, graph, self._chain_at, self._cell_of))
+            value = float(self._chains.build_chain(self._packed))
             if not math.isnan(value):
                 return value
-            self._allocate(2 * self._chain.cells, 2 * self._chain.edges)
+            model, chain = self.world.model, self.world.chain
+            room = self._room(2 * chain.row.size, 2 * chain.succ.size, chain.rate.size, model.H)
+            self._set_world(self.world._replace(**room))
 
-    def _graph_of(self, policy: PolicyGraph) -> int:
-        """Address of the policy's arrays. All but the actions are the same for Markov policies."""
-        skeleton = (
-            policy.step, policy.state, policy.indptr, policy.symbol, policy.next, policy.node,
-            policy.root, policy.default,
-        )  # fmt: skip
-        if len(skeleton) != len(self._skeleton) or not all(map(is_, skeleton, self._skeleton)):
-            from latentmdp.kernels.flat import header_of
-
-            arrays = [*map(np.ascontiguousarray, skeleton), policy.action.copy()]
-            self._skeleton, self._graph = skeleton, self._chains.Graph(*arrays)
-            self._graph_header = header_of(self._graph)
-            self._graph_at = self._graph_header.ctypes.data
-            cells = len(policy.step) * self._model.M
-            if len(self._cell_of) < cells:
-                self._cell_of = np.full(2 * cells, self._chains.END, dtype=np.int64)
-        else:
-            self._graph.action[:] = policy.action
-        return self._graph_at
+    def _set_policy(self, policy: PolicyGraph) -> None:
+        """Copy a policy into the world; Markov policies share all arrays but their actions."""
+        skeleton = _skeleton_of(policy)
+        if all(map(is_, skeleton, self._skeleton)):
+            self.world.policy.action[:] = policy.action
+            return
+        self._skeleton = skeleton
+        fields = self._structs.PolicyNodes._fields
+        arrays = (np.array(getattr(policy, name), order="C") for name in fields)
+        nodes, cell_of = self._structs.PolicyNodes(*arrays), _ints(policy.N, self.world.model.M)
+        self._set_world(self.world._replace(policy=nodes, cell_of=cell_of))
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
         """Simulate until a row's count becomes a power of two, at most `episodes`.
@@ -136,45 +129,54 @@ class Simulator:
         Returns `(episodes simulated, triggered)`. The counts (laid out `for_model`) have all of
         them except a triggering one, which `replay` adds.
         """
-        here = self._world(counts)
+        world = self._world_with(counts)
         if self.kind == "episodes":
-            return self._steps.walk(here, self._bitgen, episodes)
-        done, triggered, block = self._blocks.simulate_phase(
-            here, self._bitgen, self._room, episodes, self.margin, self.patience
-        )
-        if block:
-            done += self._blocks.find_crossing(here, self._bitgen, block)
-        return done, triggered
+            return self._steps.walk(world, episodes)
+        return self._blocks.simulate_phase(world, episodes, self.margin, self.patience)
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""
-        return self._changed[: self._steps.replay(self._world(counts))].copy()
+        changed = self._steps.replay(self._world_with(counts))
+        return self.world.changed[:changed].copy()
+
+    def run_block(self, counts: Counts, episodes: int) -> None:
+        """Count `episodes` episodes at once, whatever their counts pass."""
+        self._blocks.simulate_block(self._world_with(counts), episodes)
+
+    def sample(self, episodes: int) -> tuple[Array, Array]:
+        """`(rows, outcomes)`, `(episodes, H)` each, of whole trajectories; nothing is counted."""
+        cells, outcomes = np.zeros((2, episodes, self.world.model.H), dtype=np.int64)
+        self._steps.sample_episodes(self._packed, cells, outcomes)
+        return self.world.chain.row[cells], outcomes
 
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
-        cells = self._chain.size[0]
-        context = self._chain.row[:cells] // (self._model.S * self._model.A)
-        return self._chain.node[:cells].copy(), context, self._chain.visits[:cells].copy()
+        chain = self.world.chain
+        cells = chain.size[self._structs.CELLS]
+        context = chain.row[:cells] // (self.world.model.S * self.world.model.A)
+        return chain.node[:cells].copy(), context, chain.visits[:cells].copy()
 
     def path(self) -> tuple[Array, Array, Array]:
         """`(nodes, rows, outcomes)`, `(H,)` each, of the triggering episode."""
-        cells, outcomes = self._path
-        return self._chain.node[cells], self._chain.row[cells], outcomes.copy()
+        chain, cells = self.world.chain, self.world.path_cells
+        return chain.node[cells], chain.row[cells], self.world.path_outcomes.copy()
 
 
-def prepare(model: LatentMDP) -> tuple[Any, tuple[Array, ...]]:
-    """The model's arrays as kernels want them: `chain.Model`, and the law of a `World`."""
-    from latentmdp.kernels.chain import Model
+def prepare(model: LatentMDP) -> ModelRows:
+    """The model as kernels take it: own arrays, so that they are compiled for one kind."""
+    from latentmdp.kernels.structs import ModelRows
 
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)
     start = weight[context, state]
-    rows = Model(
-        model.M, model.S, model.A, model.H, len(start), model.indptr, model.next, model.symbol,
-        model.prob, np.array(model.row_reward), context.copy(), state.copy(), start,
+    cumulative, conditional = _within(model.indptr, model.prob)
+    start_cumulative, start_conditional = _within(np.array([0, len(start)]), start)
+    return ModelRows(
+        model.M, model.S, model.A, model.H,
+        np.array(model.indptr), np.array(model.next), np.array(model.symbol), np.array(model.prob),
+        cumulative, conditional, np.array(model.row_reward),
+        context.copy(), state.copy(), start, start_cumulative, start_conditional,
     )  # fmt: skip
-    whole = np.array([0, len(start)])
-    return rows, (*_within(model.indptr, model.prob), *_within(whole, start))
 
 
 def _within(indptr: Array, prob: Array) -> tuple[Array, Array]:
@@ -205,9 +207,7 @@ def simulate_episodes(
     check_fits(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
-    rows, outcomes = np.zeros((2, episodes, model.H), dtype=np.int64)
-    here = simulator._world(Counts.for_model(model))
-    simulator._steps.sample_episodes(here, simulator._bitgen, episodes, rows, outcomes)
+    rows, outcomes = simulator.sample(episodes)
     contexts, first = rows[:, 0] // (model.S * model.A), rows[:, :1] // model.A % model.S
     states = np.concatenate([first, model.next[outcomes]], axis=1)
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
@@ -222,7 +222,6 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)
-    here = simulator._world(counts)
-    simulator._blocks.simulate_block(here, simulator._bitgen, simulator._room, episodes)
+    simulator.run_block(counts, episodes)
     counts.snapshot_all()
     return counts
