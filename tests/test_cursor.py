@@ -40,7 +40,10 @@ def test_positions_do_not_pass_for_rewards_or_symbols():
 def test_what_the_model_cannot_produce_is_refused_unless_accepted():
     policy = lm.plan(guess(), gap=None).policy
     for keywords, match in (
-        ({"next_state": 1, "reward": 0.15}, r"must be one that .* pays \(0.1, 0.2\); it is 0.15"),
+        (
+            {"next_state": 1, "reward": 0.15},
+            r"must be one that .* pays .* \(0.1, 0.2\); it is 0.15",
+        ),
         ({"next_state": 1, "reward": 1}, "accept_unexpected=True goes on without"),
         ({"next_state": 2, "reward": 0.1}, "none leads to .state 0, action 0, next 2"),
         ({"next_state": 1}, "the reward must be given: contexts pay differently"),
@@ -61,7 +64,7 @@ def test_contexts_that_were_ruled_out_cannot_pay_any_more():
     cursor = lm.plan(model, gap=None).policy.cursor(0)
     cursor.observe(1, reward=0.2)
     assert cursor.possible.tolist() == [False, True]
-    with pytest.raises(lm.ModelError, match=r"still possible pays \(0.5\); it is 0.0"):
+    with pytest.raises(lm.ModelError, match=r"seen so far \(0.5\); it is 0.0"):
         cursor.observe(1, reward=0.0)
 
 
@@ -127,3 +130,17 @@ def test_rewards_and_symbols_lead_to_the_same_nodes(pair):
         for s in range(model.S):
             if model.w[m] * model.nu[m, s] > 0:
                 follow(m, [s])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"next_state": "a"}, "the next state must be a whole number from 0 to"),
+        ({"next_state": 1, "reward": "x"}, "the reward must be a number; it is 'x'"),
+        ({"next_state": 1, "reward": 0.1, "symbol": 0}, "reward or symbol must be given, not both"),
+    ],
+)
+def test_what_is_no_observation_is_refused_in_a_sentence(given, message):
+    cursor = lm.plan(guess(True), gap=None).policy.cursor(0)
+    with pytest.raises(lm.ModelError, match=message):
+        cursor.observe(**given)

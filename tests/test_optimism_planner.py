@@ -6,11 +6,13 @@ import pytest
 import latentmdp as lm
 from latentmdp.kernels.optimistic_sweep import propose
 from latentmdp.learning.counts import Counts
+from latentmdp.learning.session import Session, Spec
 from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import EQUAL, MarkovSearch, Patience
 from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import make_planner, optimistic_plan
+from latentmdp.optimism.reference import Reference
 from optimism_twin import (
     graph_value,
     random_counts,
@@ -326,3 +328,14 @@ def test_proposals_of_no_use_rest(monkeypatch):
         answer = planner.replan(counts, grow_counts(rng, model, counts, 20))
     assert answer.value < answer.upper - EQUAL
     assert 5 <= len(asked) <= 25
+
+
+def test_the_value_belongs_to_the_policy_that_is_played():
+    """A memory that gains edges may turn the policy in force into another graph: it is not kept."""
+    model = lm.make("garnet:contexts=2,states=7,actions=2,horizon=4")
+    session = Session(model, Spec("bernstein", 1000, "history", bonus_scale=0.01))
+    while session.done < session.target:
+        session.next_phase()
+        learner = session.learner
+        value = Reference(learner.solver.searches[0].model).value(learner.policy)
+        assert learner.optimistic_value == pytest.approx(value, abs=1e-9)

@@ -56,8 +56,15 @@ class Cursor:
         not checked.
         """
         policy = self.policy
-        if not 0 <= next_state < policy.S:
-            raise ModelError(f"the next state must be from 0 to {policy.S - 1}; it is {next_state}")
+        if not isinstance(next_state, (int, np.integer)) or not 0 <= next_state < policy.S:
+            raise ModelError(
+                f"the next state must be a whole number from 0 to {policy.S - 1}; it is "
+                f"{next_state!r}"
+            )
+        if reward is not None and symbol is not None:
+            raise ModelError("reward or symbol must be given, not both: a symbol is its number")
+        if reward is not None and not isinstance(reward, (int, float, np.number)):
+            raise ModelError(f"the reward must be a number; it is {reward!r}")
         if symbol is None:
             symbol = self._symbol(next_state, reward, accept_unexpected)
         if self.model is not None:
@@ -122,16 +129,16 @@ class Cursor:
         self, state: int, next_state: int, reward: float | None, rewards: np.ndarray
     ) -> str:
         place = f"(state {state}, action {self.action}, next {next_state})"
-        remedy = "accept_unexpected=True goes on without what was remembered"
+        remedy = "accept_unexpected=True goes on as if nothing had been seen before"
         if len(rewards) == 0:
             return (
-                "the next state must be one that a context which is still possible can lead to; "
-                f"none leads to {place} ({remedy})"
+                "the next state must be one that some context can lead to after what was seen so "
+                f"far; none leads to {place} ({remedy})"
             )
         values = ", ".join(f"{x:.6g}" for x in np.unique(rewards))
         if self.model is not None and self.model.units:
             values += f" in {self.model.units}"
         return (
-            f"the reward of {place} must be one that a context which is still possible pays "
+            f"the reward of {place} must be one that some context pays after what was seen so far "
             f"({values}); it is {reward!r} ({remedy})"
         )

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from latentmdp.optimism.model import Known
 
 LONGEST_REST = 10**6  # turns between two tries: far more than any `Patience` waits
+LONGEST_WAIT = 2**53  # turns since a try was due: there is at most one turn per episode
 
 PLANNER: Table = {
     "policy": whole("nodes", below="A"),
     "policies": whole("models", "nodes", below="A"),
-    "patience": whole("patiences", 2, low=-MOST, high=LONGEST_REST),
+    "patience": whole("patiences", 2, low=-LONGEST_WAIT, high=LONGEST_REST),
     "rung": whole(below="models"),
     "seen": whole(high=MOST),
     "kicks": STREAM,

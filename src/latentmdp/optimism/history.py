@@ -62,6 +62,7 @@ class HistoryPlanner(Planner):
         self.looked = 0  # visits when it was last looked at
         self.pending: set[int] = set()  # pairs `s*A + a` whose counts have changed since
         self.result: HistoryResult | None = None
+        self.another = False  # the policy in force has become another graph in a new memory
 
     def replan(self, counts: "Counts", changed: Ints | None = None) -> HistoryResult:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
@@ -171,14 +172,17 @@ class HistoryPlanner(Planner):
         if abs(self._in_force() - value) > 1e-12:
             self.result, self.seen = None, 0  # the policy in force is gone: search
         elif self.result is not None:  # its graph is that in the present memory, also if resumed
-            self.result = replace(self.result, policy=self.searches[0].graph(self.policy))
+            graph = self.searches[0].graph(self.policy)
+            self.another = self.another or graph != self.result.policy
+            self.result = replace(self.result, policy=graph)
         whole = self.growth is not None and self.growth.whole
         nodes = self.searches[0].arena.N
         self.effort = Effort.for_size(nodes, self.known.A, self.known.M, whole)
 
     def _answer(self, policy: Ints, value: float) -> HistoryResult:
-        kept = self.result is not None and np.array_equal(policy, self.policy)
-        if kept and self.result is not None:
+        same = self.result is not None and np.array_equal(policy, self.policy)
+        kept, self.another = same and not self.another, False
+        if same and self.result is not None:
             graph = self.result.policy
         else:
             self.policy = policy.copy()
