@@ -44,10 +44,10 @@ def test_what_the_model_cannot_produce_is_refused_unless_accepted():
             {"next_state": 1, "reward": 0.15},
             r"must be one that .* pays .* \(0.1, 0.2\); it is 0.15",
         ),
-        ({"next_state": 1, "reward": 1}, "accept_unexpected=True goes on without"),
+        ({"next_state": 1, "reward": 1}, "accept_unexpected=True goes on as if"),
         ({"next_state": 2, "reward": 0.1}, "none leads to .state 0, action 0, next 2"),
         ({"next_state": 1}, "the reward must be given: contexts pay differently"),
-        ({"next_state": 3, "reward": 0.1}, "next state must be from 0 to 2"),
+        ({"next_state": 3, "reward": 0.1}, "next state must be a whole number from 0 to 2"),
     ):
         cursor = policy.cursor(0)
         before = cursor.node
