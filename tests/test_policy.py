@@ -144,7 +144,7 @@ def test_unexpected_observations_go_to_the_default_node():
     cursor = policy.cursor(0)
     cursor.observe(2, symbol=99)
     assert cursor.node == policy.default[1, 2]
-    with pytest.raises(lm.ModelError, match="next state must be from 0 to"):
+    with pytest.raises(lm.ModelError, match="next state must be a whole number from 0 to"):
         cursor.observe(model.S)
     with pytest.raises(lm.ModelError, match="first state must be from 0 to"):
         policy.cursor(-1)
