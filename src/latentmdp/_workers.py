@@ -39,12 +39,17 @@ class Pool(ProcessPoolExecutor):
         return future
 
     def kill(self) -> None:
-        """End all processes at once; a second Ctrl-C does not stop this half-way."""
+        """End all processes at once; a second Ctrl-C does not stop this half-way.
+
+        The pool's own thread may fail over processes that vanish; that is no news here.
+        """
+        before, threading.excepthook = threading.excepthook, lambda failure: None
         with interrupts_held():
             for process in self._recorded.made:
                 if process.pid is not None:
                     process.kill()
             self.shutdown(cancel_futures=True)
+            threading.excepthook = before
 
 
 class _RecordingContext(SpawnContext):
