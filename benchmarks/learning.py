@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.learning.session import Session, Spec
 from latentmdp.learning.simulation import Simulator
 from latentmdp.optimism import ties

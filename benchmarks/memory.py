@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.growth import Growth, Kind, Solved
 from latentmdp.optimism.memory import Observations, likelihoods

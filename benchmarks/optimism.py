@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism import markov
 from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named

@@ -18,7 +18,7 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
     {"evaluation", "drawing", "environments"},
     {"planning"},
@@ -32,7 +32,6 @@ LAYERS = [
 # what a lower part may reach for at call time, with the reason
 ALLOWED = {
     ("_gymnasium", "environments"): "registers them when Gymnasium is imported",
-    ("optimism", "learning"): "counts are the planner's input",
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.learning.knowledge import known_from, nothing_known
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator

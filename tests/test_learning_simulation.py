@@ -15,7 +15,7 @@ from hypothesis import given
 from scipy import stats
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.learning.simulation import Simulator, simulate_counts, simulate_episodes
 from strategies import random_model, random_policy, seeds
 

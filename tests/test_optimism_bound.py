@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import latentmdp as lm
+from latentmdp.counts import Counts
 from latentmdp.kernels.flat import header_of
 from latentmdp.kernels.optimistic_bound import tighten
 from latentmdp.kernels.optimistic_slopes import make_work
-from latentmdp.learning.counts import Counts
 from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentmdp import LatentMDP
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism import memory_search
 from latentmdp.optimism.confidence import rule_named
 from latentmdp.optimism.model import Known, OptimisticModel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import (
     RULES,
     SECONDARY,

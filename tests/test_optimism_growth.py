@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism import growth as growth_module
 from latentmdp.optimism import history
 from latentmdp.optimism.confidence import ESTIMATE, Setting, rule_named

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import latentmdp as lm
+from latentmdp.counts import Counts
 from latentmdp.kernels import optimistic_bonus, optimistic_interval
 from latentmdp.kernels.optimistic_arena import child_of
 from latentmdp.kernels.optimistic_backup import compiled
 from latentmdp.kernels.optimistic_bonus import bonus_block
 from latentmdp.kernels.optimistic_interval import interval_values
-from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.model import Known

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.growth import Growth, Kind
 from latentmdp.optimism.memory import Observations, _g_statistic, drifted, likelihoods, pools

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_sweep import propose
-from latentmdp.learning.counts import Counts
 from latentmdp.learning.session import Session, Spec
 from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Setting, rule_named

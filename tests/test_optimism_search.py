@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_sweep import propose
-from latentmdp.learning.counts import Counts
 from latentmdp.optimism.confidence import Bonus, Rule, rule_named
 from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
 from latentmdp.optimism.model import Known, OptimisticModel

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import latentmdp as lm
 from latentmdp import PolicyGraph, evaluate
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.session import Phase
 from latentmdp.theory.audit import Auditor, audit

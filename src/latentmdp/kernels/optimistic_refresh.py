@@ -17,7 +17,7 @@ GIVEN, MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = range(5)
 
 
 class Seen(NamedTuple):
-    """The counts of a learner (`learning/counts.py`), and what else a row's coefficients need."""
+    """The counts of a learner (`counts.py`), and what else a row's coefficients need."""
 
     rows: int
     n: Ints

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.counts import Counts
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
-from latentmdp.learning.counts import Counts
 from latentmdp.learning.knowledge import Knowledge, Step
 from latentmdp.learning.solvers import Answer, Choice, check_affordable, make_solver
 from latentmdp.learning.state import (

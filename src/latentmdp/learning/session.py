@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
-from latentmdp.learning.counts import Counts
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.state import State, generator_state, restore_generator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
-from latentmdp.learning.counts import Counts
 from latentmdp.policy import check_fits
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
     from latentmdp.optimism.model import Known
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -23,7 +23,7 @@ from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 LOOK = 1.05  # visits must have grown by this factor before the memory is looked at again
 RARE = 1e-7  # nodes that are less likely than this are not planned with

@@ -14,7 +14,7 @@ from latentmdp.optimism.confidence import Rule, Setting
 from latentmdp.optimism.model import Known, OptimisticModel
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 
 EQUAL = 1e-9  # optimistic values this close are ties

@@ -16,7 +16,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.optimism.model import Known, OptimisticModel
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 
 @dataclass(frozen=True)

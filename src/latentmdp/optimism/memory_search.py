@@ -16,7 +16,7 @@ from latentmdp.optimism.model import OptimisticModel
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 FEW_STATES = 12  # up to here a confidence set lists every next state, also what nobody has seen
 

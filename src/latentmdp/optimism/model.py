@@ -16,8 +16,8 @@ from latentmdp.model import LatentMDP
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
 
 if TYPE_CHECKING:
+    from latentmdp.counts import Counts
     from latentmdp.kernels.outcomes import Candidates, Listed
-    from latentmdp.learning.counts import Counts
 
 
 @dataclass(frozen=True)

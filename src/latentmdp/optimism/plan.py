@@ -18,7 +18,7 @@ from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 
 MORE = 8  # searches with other kicks on tiny models, as long as the bound is not reached
@@ -73,7 +73,7 @@ def optimistic_plan(
     >>> plan.lower, plan.upper  # nothing is known: everything is worth 1
     (1.0, 1.0)
     """
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
     if not isinstance(warm, OptimisticPlan | None):
         raise ModelError(f"warm must be an earlier optimistic plan; it is a {type(warm).__name__}")

@@ -27,7 +27,7 @@ from latentmdp.optimism.model import Known
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
 
 LADDER = (0.001, 0.01, 0.1)
 WEIGHTS = np.array([0.1, 1.0, 10.0, 1e2, 1e3, 1e4])  # of the primary, until it is an argmax

@@ -14,7 +14,7 @@ from latentmdp.optimism.reference import Reference
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
     from latentmdp.learning.run import Run
 
 MAX_WORK = 2**25  # rows x states x steps of a dense backup

@@ -18,7 +18,7 @@ from latentmdp.report.encode import unit, whole
 from latentmdp.report.optimistic import optimistic_actions
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
     from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
 

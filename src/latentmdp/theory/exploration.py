@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.learning.counts import Counts
+from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import RULES
 from latentmdp.theory.optimistic import optimistic_alpha
 

@@ -16,7 +16,7 @@ from latentmdp.optimism.confidence import Bonus, Evidence, Interval, Setting, ru
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
-    from latentmdp.learning.counts import Counts
+    from latentmdp.counts import Counts
     from latentmdp.learning.session import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
