@@ -245,41 +245,23 @@ def keeping(file: Path) -> Iterator[Path | None]:
 
 
 _NJIT: Any = numba.njit  # its type does not know all options
-NEWEST = (0, 68)  # Numba whose inner parts `_compiler.py` has been tried with (and 0.62)
-
-
-def stages(inside: bool = False) -> dict[str, Any]:
-    """The option by which Numba compiles by our own stages; none where it is newer than we know.
-
-    `inside`: for calls from kernels alone.
-    """
-    if numba.version_info.short > NEWEST:
-        return {}
-    from latentmdp.kernels._compiler import HelperCompiler, KernelCompiler
-
-    return {"pipeline_class": HelperCompiler if inside else KernelCompiler}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` with Numba, cached on disk; see the module's docstring."""
-    return _compiled(function, no_cfunc_wrapper=True, **stages())
-
-
-def plain_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`njit(cache=True)` and nothing else, in the same folder; NUMBA_BOUNDSCHECK=1 has effect."""
+    """`njit(cache=True)` and nothing else, in a cache folder of its file; see the module."""
     return _compiled(function)
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     with keeping(Path(function.__code__.co_filename)) as folder:
         try:
-            compiled = _NJIT(cache=folder is not None, **options)(function)
+            compiled = _NJIT(cache=folder is not None)(function)
         except RuntimeError:  # Numba finds no place to keep it
-            compiled, folder = _NJIT(**options)(function), None
+            compiled, folder = _NJIT()(function), None
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return compiled
     if folder is not None and folder not in Path(compiled.stats.cache_path).parents:
-        compiled, folder = _NJIT(**options)(function), None  # it would be kept elsewhere
+        compiled, folder = _NJIT()(function), None  # it would be kept elsewhere
     _kernels[compiled] = folder
     if folder is not None:
         compiled.compile = _forgiving(compiled, folder)
@@ -325,31 +307,11 @@ def cached_cfunc(signature: Any, function: Callable[..., Any]) -> Any:
         if folder is not None:
             _saving.now = Sealing(folder)
             try:
-                return numba.cfunc(signature, cache=True, **stages())(function)
+                return numba.cfunc(signature, cache=True)(function)
             except NumbaError:
                 raise
             except Exception as error:
                 _warn_not_kept(error, folder)
             finally:
                 _seal(folder)
-        return numba.cfunc(signature, **stages())(function)
-
-
-def helper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` for calls from kernels alone: no entry from Python, a faster compile.
-
-    A call from Python would jump to nowhere, so overloads are hidden from Python's side of Numba's
-    dispatcher, which then asks for a compilation, and that is refused.
-    """
-    options = stages(inside=True)
-    compiled = _NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
-
-    def remember(result: Any) -> None:
-        compiled.overloads[tuple(result.signature.args)] = result
-
-    def refuse(*arguments: Any, **options: Any) -> None:
-        raise TypeError(f"{function.__name__} is a @helper: only kernels can call it")
-
-    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        compiled.add_overload, compiled._compile_for_args = remember, refuse
-    return compiled
+        return numba.cfunc(signature)(function)

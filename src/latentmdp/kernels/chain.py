@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from latentmdp.kernels._cache import plain_kernel as kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.structs import CELLS, EDGES, END, ROWS
 
 

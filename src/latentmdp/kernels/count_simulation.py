@@ -18,7 +18,7 @@ last few episodes step by step.
 
 import numpy as np
 
-from latentmdp.kernels._cache import plain_kernel as kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.samplers import HYPERGEOMETRIC_LIMIT, binomial, hypergeometric, uniform
 from latentmdp.kernels.step_simulation import count_episode, draw, uncount_episode, walk
 from latentmdp.kernels.structs import CELLS, EDGES, END, ROWS

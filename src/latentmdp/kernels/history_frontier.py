@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.history_graph import (
     BELIEF,
     BELIEFS,
@@ -72,7 +72,7 @@ def follow(graph, side, start_node, start_prob, cut):
         graph.reach[now, graph.queue[now, j]] = 0.0
 
 
-@helper
+@kernel
 def best_part(graph, order, i, s, tau, rest, worth, least):
     """`(belief, share)` of the expanded belief that lowers the bound most, as part of `rest`.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.history_grid import posterior
 from latentmdp.kernels.history_tree import hash_belief, same_belief
 
@@ -57,7 +57,7 @@ class Corners(NamedTuple):
     held: Any  # (S, T/HOLD, M, M) alpha at every HOLD-th step
 
 
-@helper
+@kernel
 def find_belief(graph, b):
     """`(slot, belief)`; belief -1 where there is none yet."""
     mask = np.uint64(graph.table.size - 1)
@@ -77,7 +77,7 @@ def rehash_beliefs(graph):
         graph.table[slot] = i
 
 
-@helper
+@kernel
 def add_belief(graph, b):
     """The number of belief `b`."""
     slot, i = find_belief(graph, b)
@@ -98,7 +98,7 @@ def add_belief(graph, b):
     return i
 
 
-@helper
+@kernel
 def weigh(b, x, first, last, out):
     """Fill `out[first:last]` with `sum_m b_m x[m]`, `x (M, T)`."""
     for t in range(first, last):
@@ -110,7 +110,7 @@ def weigh(b, x, first, last, out):
                 out[t] += p * x[m, t]
 
 
-@helper
+@kernel
 def corner_policy(b, corners, s, t):
     """The context whose policy is taken at belief `b`, state `s`, step `t`.
 
@@ -128,7 +128,7 @@ def corner_policy(b, corners, s, t):
     return best
 
 
-@helper
+@kernel
 def corner_value(b, corners, s, k, t):
     """The value of context `k`'s policy at belief `b`, state `s`, step `t`."""
     x = 0.0
@@ -137,7 +137,7 @@ def corner_value(b, corners, s, k, t):
     return x
 
 
-@helper
+@kernel
 def find_flat(graph, n, drift):
     """Set from where on a node's bounds change by at most `drift` per step."""
     tau = graph.bound.shape[1] - 1
@@ -149,7 +149,7 @@ def find_flat(graph, n, drift):
     graph.node[n, FLAT] = tau
 
 
-@helper
+@kernel
 def add_node(graph, corners, i, s, drift):
     """The node of belief `i` and state `s`; new ones with the bounds of the corners."""
     n = graph.node_of[i, s]
@@ -229,7 +229,7 @@ def expand_belief(graph, joint, corners, i, now, drift):
     graph.count[WORK] += edges * b.size // 80
 
 
-@helper
+@kernel
 def best_action(graph, n, side, tau):
     """`(action, value)`, best at node `n` under lower (0) or upper (1) bounds, `tau` to go."""
     A = graph.gain.shape[1]

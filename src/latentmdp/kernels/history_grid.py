@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 
 SNAP = 1e-13  # beliefs this close to a face of the grid are put on it
 
@@ -45,7 +45,7 @@ def list_vertices(N, rank, belief):
         belief[v, M - 1] = above / N
 
 
-@helper
+@kernel
 def locate(b, N, rank, whole, part, order, vertex, weight):
     """The vertices around `b` and their weights, into `vertex, weight`; returns their number.
 
@@ -87,7 +87,7 @@ def locate(b, N, rank, whole, part, order, vertex, weight):
     return count + 1
 
 
-@helper
+@kernel
 def posterior(b, like, post):
     """Fill `post` with the belief after an observation; returns its probability under `b`."""
     p = 0.0
@@ -123,7 +123,7 @@ def link_vertices(joint, N, rank, belief, prob, cell_ptr, cell_vertex, cell_weig
             cell_ptr[v * J + o + 1] = used
 
 
-@helper
+@kernel
 def successor_vertex(joint, grid, t, v, o):
     """`(vertex, value)`: the best policy after `o`, and what it adds to the value at `v`.
 
@@ -145,7 +145,7 @@ def successor_vertex(joint, grid, t, v, o):
     return best, top
 
 
-@helper
+@kernel
 def upper_value(joint, grid, t, v, sa):
     """Upper bound on the value of `(s, a)` at vertex `v`, by interpolation at the successors."""
     J, M = joint.like.shape
@@ -160,7 +160,7 @@ def upper_value(joint, grid, t, v, sa):
     return u
 
 
-@helper
+@kernel
 def lower_value(joint, grid, t, v, sa):
     """Lower bound on the value of `(s, a)` at vertex `v`, by policies at the successors."""
     x = 0.0
@@ -205,7 +205,7 @@ def backup_step(joint, grid, t):
                     alpha[m] += joint.discount * joint.like[o, m] * after[m]
 
 
-@helper
+@kernel
 def grid_bounds(grid, t, s, b, whole, part, order, vertex, weight):
     """`(lower, upper, vertex)` at step `t`, state `s` and any belief `b`."""
     n = locate(b, grid.N, grid.rank, whole, part, order, vertex, weight)

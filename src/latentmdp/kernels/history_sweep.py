@@ -6,7 +6,7 @@ to go at which the current policies pass through the layers; bounds outside stay
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.history_graph import (
     CHANGED,
     FLAT,
@@ -24,7 +24,7 @@ from latentmdp.kernels.history_graph import (
 )
 
 
-@helper
+@kernel
 def tighten(bound, node, n, tau, low, high, now, notice):
     """Keep the better of old and new bounds; notes a change."""
     if low > bound[n, tau, 0]:
@@ -37,7 +37,7 @@ def tighten(bound, node, n, tau, low, high, now, notice):
         bound[n, tau, 1] = high
 
 
-@helper
+@kernel
 def gather(graph, nodes, stamp, ptr, to, prob, exits):
     """The edges of `nodes` with their ends numbered: members first, then the `exits` they lead to.
 
@@ -66,7 +66,7 @@ def gather(graph, nodes, stamp, ptr, to, prob, exits):
     return n_exits
 
 
-@helper
+@kernel
 def sweep(graph, nodes, first, last, now, stamp, drift, notice):
     """Tighten both bounds of the inner `nodes`, steps to go from `first` to `last`; notes changes.
 
@@ -137,7 +137,7 @@ def sweep(graph, nodes, first, last, now, stamp, drift, notice):
         find_flat(graph, n, drift)
 
 
-@helper
+@kernel
 def is_stale(graph, i, first, last):
     """Whether layer `i` was not yet swept over these steps to go, or a successor changed since."""
     A = graph.gain.shape[1]
@@ -153,7 +153,7 @@ def is_stale(graph, i, first, last):
     return False
 
 
-@helper
+@kernel
 def same_support(b, c):
     """Whether two beliefs have the same support."""
     differ = 0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.history_grid import grid_bounds, posterior
 
 CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search` returned
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
     queue: Any  # (n,) scratch
 
 
-@helper
+@kernel
 def hash_belief(seed, b):
     """A hash that agrees for beliefs that round to the same multiple of `EQUAL`."""
     h = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
@@ -51,7 +51,7 @@ def hash_belief(seed, b):
     return h
 
 
-@helper
+@kernel
 def same_belief(b, c):
     """Whether two beliefs are equal up to rounding and have the same support."""
     for m in range(b.size):
@@ -60,7 +60,7 @@ def same_belief(b, c):
     return True
 
 
-@helper
+@kernel
 def find(tree, step, state, b):
     """`(slot, node)` of the hash table; node -1 where there is none yet."""
     mask = np.uint64(tree.table.size - 1)
@@ -85,7 +85,7 @@ def rehash(tree):
         tree.table[slot] = n
 
 
-@helper
+@kernel
 def add(tree, grid, rung, step, state, b, scratch):
     """The node `(step, state, b)`, new ones with the grid's bounds."""
     slot, n = find(tree, step, state, b)
@@ -109,7 +109,7 @@ def add(tree, grid, rung, step, state, b, scratch):
     return n
 
 
-@helper
+@kernel
 def scratch_space(M):
     """Scratch for `locate`: whole, part, order, vertex, weight."""
     return (
@@ -149,7 +149,7 @@ def regrid(tree, grid, rung):
                 tree.lower[n], tree.rung[n], tree.vertex[n] = low, rung, v
 
 
-@helper
+@kernel
 def expand(tree, joint, grid, rung, n, H, post, scratch):
     """Give node `n` its successors."""
     A = tree.gain.shape[1]
@@ -180,7 +180,7 @@ def expand(tree, joint, grid, rung, n, H, post, scratch):
     tree.first[n], tree.inner[n] = first, row
 
 
-@helper
+@kernel
 def action_value(tree, joint, n, a, bound):
     """The value of action `a` at the inner node `n` under `bound`, one of the two."""
     A = tree.gain.shape[1]
@@ -193,7 +193,7 @@ def action_value(tree, joint, n, a, bound):
     return x
 
 
-@helper
+@kernel
 def best_action(tree, joint, n, bound):
     """`(action, value)` that is best under `bound`."""
     best, top = -1, 0.0
@@ -204,7 +204,7 @@ def best_action(tree, joint, n, bound):
     return best, top
 
 
-@helper
+@kernel
 def back_up(tree, joint, n):
     """Tighten both bounds of the inner node `n`; whether either moved."""
     high = best_action(tree, joint, n, tree.upper)[1]
@@ -223,7 +223,7 @@ def back_up_all(tree, joint):
             back_up(tree, joint, n)
 
 
-@helper
+@kernel
 def follow(tree, joint, bound, start_prob):
     """Queue the nodes reached by the best actions under `bound`, with their reach; by step.
 
@@ -255,7 +255,7 @@ def follow(tree, joint, bound, start_prob):
     return n_queue, edges
 
 
-@helper
+@kernel
 def root_bounds(tree, start_prob):
     """`(lower, upper)` of the whole problem."""
     low, high = 0.0, 0.0

@@ -55,7 +55,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.flat import record_at, write_header
 
 HEADER = 64  # the first integers of `I`, where kernels find all this (`flat.py`)
@@ -210,7 +210,7 @@ def make_arena(
 arena_at = record_at(Arena)
 
 
-@helper
+@kernel
 def child_of(x, k, default, first, later):
     """The node after slot `k`; `first` is where the successors of a node's action begin.
 

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from latentmdp.kernels._cache import cached_cfunc, helper
+from latentmdp.kernels._cache import cached_cfunc, kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_bonus import bonus_block, bonus_push
 from latentmdp.kernels.optimistic_interval import interval_push, interval_values
@@ -92,13 +92,13 @@ def _plain_push(x, n0, n1, policy, which, through_cap):
         bonus_push(x, n0, n1, policy, which, through_cap)
 
 
-@helper
+@kernel
 def backup(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """Optimistic values of a block of nodes of one step; arguments as in `bonus_block`."""
     _call_values(x.values_at, x.here, n0, n1, mask, policy, action, m0, m1, which, out)
 
 
-@helper
+@kernel
 def push(x, n0, n1, policy, which, through_cap):
     """Push the weights `g` of a block of nodes of one step to their children."""
     _call_push(x.push_at, x.here, n0, n1, policy, which, through_cap)

@@ -6,11 +6,11 @@ step. Nothing is allocated; `x` is the arena (`optimistic_arena.py`).
 
 import math
 
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import child_of
 
 
-@helper
+@kernel
 def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """`min(cap, r + p.v + max(c1 sqrt(Var(p, v)), c2) + c3)` for a block. Eqs. (3), (4).
 
@@ -63,7 +63,7 @@ def bonus_block(x, n0, n1, mask, policy, action, m0, m1, which, out):
             F[at] = min(base + mean + bonus, cap)
 
 
-@helper
+@kernel
 def bonus_push(x, n0, n1, policy, which, through_cap):
     """Add `g[n]` times the derivative of the bonus backup at `n` to the weights of its children.
 

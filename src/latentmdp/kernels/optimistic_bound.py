@@ -21,7 +21,7 @@ upper side says where a trial should look, which `theta` to take, and when nothi
 
 import math
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_slopes import least_values, prepare, work_at
 
@@ -29,7 +29,7 @@ CLOSED = 1e-11  # gaps below are not looked into
 VAIN = 20  # trials in a row that gain nothing before the search ends
 
 
-@helper
+@kernel
 def look(y, n, g):
     """Bounds on `D_n(g)`, and which loss vector has the upper one: a record, or `-1 - m`.
 
@@ -64,7 +64,7 @@ def look(y, n, g):
     return min(low, high), high, which
 
 
-@helper
+@kernel
 def fan_out(y, n, a, g, theta):
     """Weights of what may be seen after `a`: `child[o, m] = theta_m s_mo g_m`. Returns how many."""
     M, S, T, W, seen = y.M, y.S, y.T, y.W, 0
@@ -85,7 +85,7 @@ def fan_out(y, n, a, g, theta):
     return seen
 
 
-@helper
+@kernel
 def weigh(y, n, a, g, theta):
     """What the right side of the recursion adds to the loss at once, from both sides."""
     M, W, Z, low, high = y.M, y.W, y.Z, 0.0, 0.0
@@ -101,7 +101,7 @@ def weigh(y, n, a, g, theta):
     return low, high
 
 
-@helper
+@kernel
 def lose(y, n, a):
     """The loss of `a` at `n`, then of the policies whose losses `vector` has."""
     M, S, T, F, W = y.M, y.S, y.T, y.F, y.W
@@ -122,7 +122,7 @@ def lose(y, n, a):
         W[y.loss + m] = here + max(after - W[y.excess + at], 0.0)
 
 
-@helper
+@kernel
 def judge(y, n, a, g):
     """A lower bound on the loss of `a` at `n` after the loss at once; the upper one is in `loss`.
 
@@ -152,7 +152,7 @@ def judge(y, n, a, g):
     return best
 
 
-@helper
+@kernel
 def back_up(y, n, g):
     """A record for `D_n(g)` from those one step later, if it says anything new: the second answer.
 
@@ -200,7 +200,7 @@ def back_up(y, n, g):
     return action, new
 
 
-@helper
+@kernel
 def open_gap(y, n, g):
     """How wide the bounds on `D_n(g)` are apart; where backups have been in vain, less."""
     low, high, _ = look(y, n, g)

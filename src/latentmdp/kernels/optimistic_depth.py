@@ -13,14 +13,14 @@ the default nodes' blocks, one a step: an action whose `edge` is there has not b
 
 import numpy as np
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE
 from latentmdp.kernels.optimistic_values import evaluate_policy, objective
 
 
-@helper
+@kernel
 def find(table, keys, n):
     """The node with the key of node `n` in an open hash table; that is `n` itself if it is new."""
     h = np.uint64(1)
@@ -39,7 +39,7 @@ def find(table, keys, n):
     return n
 
 
-@helper
+@kernel
 def set_key(keys, belief, n, state, step, side):
     """Beliefs merge if they agree to `side` and in which entries are 0."""
     M = belief.shape[1]
@@ -59,7 +59,7 @@ def fill_table(table, keys, belief, state, step, side):
         find(table, keys, n)
 
 
-@helper
+@kernel
 def expand(x, n, a, reach, least, side, start, nxt, likelihood, consistent, belief, keys, table,
            used):  # fmt: skip
     """Make the nodes that may follow `(n, a)`; what is reached with less than `least` is left out.
@@ -104,14 +104,14 @@ def expand(x, n, a, reach, least, side, start, nxt, likelihood, consistent, beli
     return True
 
 
-@helper
+@kernel
 def mark_possible(x, n, belief):
     """Values of contexts that the memory excludes are not needed; intervals may give them mass."""
     for m in range(x.M):
         x.I[x.active + n * x.M + m] = 1 if belief[n - x.D, m] > 0.0 else x.interval
 
 
-@helper
+@kernel
 def value_of(x, n, a, belief):
     """Value of an action by belief, with the successors it has; the contexts' own go to `q`."""
     backup(x, n, n + 1, x.every, x.policy, a, 0, x.M, 1, x.q)
@@ -121,7 +121,7 @@ def value_of(x, n, a, belief):
     return value
 
 
-@helper
+@kernel
 def keep_best(x, n, a, value):
     """The action becomes the node's own if none before it was as good."""
     top = x.F[x.top + n]
@@ -131,7 +131,7 @@ def keep_best(x, n, a, value):
             x.F[x.alpha + (x.N + n) * x.M + m] = x.F[x.q + n * x.M + m]
 
 
-@helper
+@kernel
 def open_node(x, n, t, node, bounds, belief, every):
     """Start a node at level `t` of the stack: the bounds of its actions, none tried."""
     node[t, 0], node[t, 1], node[t, 2] = n, -1, 0

@@ -5,12 +5,12 @@ the next values and, below the cap, convex. Each call handles a block of nodes o
 is allocated; `x` is the arena (`optimistic_arena.py`).
 """
 
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import child_of
 from latentmdp.kernels.optimistic_narrow import narrow_push, narrow_values
 
 
-@helper
+@kernel
 def sort_layer(x, which, t, m):
     """Put the default nodes' values at step `t` in descending order (set `which`, context `m`).
 
@@ -48,7 +48,7 @@ def sort_layer(x, which, t, m):
     F[total + S] = running
 
 
-@helper
+@kernel
 def copy_order(x, source, target):
     """One set takes over the other's order, with its values."""
     size = (x.H + 1) * x.M * x.S
@@ -61,7 +61,7 @@ def copy_order(x, source, target):
         x.F[x.total + target * size + i] = x.F[x.total + source * size + i]
 
 
-@helper
+@kernel
 def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_cap):
     """`min(cap, r + max over q of q.v)` for a block, or its derivative pushed along `g`. Eq. (2).
 
@@ -205,7 +205,7 @@ def wide_rows(x, n0, n1, mask, policy, action, m, which, out, pushing, through_c
                 F[g + child * M + m] += weight * F[q + i]
 
 
-@helper
+@kernel
 def spread(x, t1, m, which):
     """Give the default nodes of step `t1` what their places in the order have got."""
     S, M, F = x.S, x.M, x.F
@@ -219,7 +219,7 @@ def spread(x, t1, m, which):
     F[x.diff + S] = 0.0
 
 
-@helper
+@kernel
 def interval_values(x, n0, n1, mask, policy, action, m0, m1, which, out):
     """Optimistic values of a block of nodes; arguments as in `bonus_block`."""
     t1 = x.G[x.step + n0] + 1
@@ -229,7 +229,7 @@ def interval_values(x, n0, n1, mask, policy, action, m0, m1, which, out):
             wide_rows(x, n0, n1, mask, policy, action, m, which, out, False, 0.0)
 
 
-@helper
+@kernel
 def interval_push(x, n0, n1, policy, which, through_cap):
     """Add `g[n]` times the maximising distribution at `n` to the weights of its children."""
     t1 = x.G[x.step + n0] + 1

@@ -4,14 +4,14 @@ The tie rule wants a policy that is an argmax of the primary model and good for 
 Sweeps on `weight * primary + secondary` with a growing weight lead there from the secondary's best.
 """
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_backup import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_values, reach
 from latentmdp.kernels.optimistic_values import objective
 
 
-@helper
+@kernel
 def mixed_sweep(x, y, policy, weight):
     """One sweep on `weight * primary + secondary`; rewrites the policy in both arenas.
 

@@ -5,10 +5,10 @@ and its slots give up the same mass whatever the values are, so that this is kno
 `optimistic_interval.py` has the general case.
 """
 
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 
 
-@helper
+@kernel
 def prepare_row(x, row):
     """Tell narrow rows, and what they need at every backup; called when the numbers are new.
 
@@ -36,7 +36,7 @@ def prepare_row(x, row):
         P[c + 1], P[c + 2] = float(full), max(spare - unseen * full, 0.0)
 
 
-@helper
+@kernel
 def narrow_values(x, n0, n1, mask, policy, action, m, which, out):
     """The values of narrow rows among these; returns how many others there are."""
     M, S, A, cap, nxt = x.M, x.S, x.A, x.cap, x.next
@@ -97,7 +97,7 @@ def narrow_values(x, n0, n1, mask, policy, action, m, which, out):
     return others
 
 
-@helper
+@kernel
 def narrow_push(x, n0, n1, policy, m, which, through_cap):
     """Push along narrow rows; returns how many others there are with a weight."""
     M, S, A, cap, nxt, g, diff = x.M, x.S, x.A, x.cap, x.next, x.g, x.diff

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.flat import record_at
 from latentmdp.kernels.optimistic_arena import arena_at
 from latentmdp.kernels.optimistic_values import context_known, root_bound, row_changed
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 seen_at = record_at(Seen)
 
 
-@helper
+@kernel
 def refresh_row(x, row, code, seen, iota, scale):
     """One row's coefficients from its counts."""
     P, T, S = x.P, x.T, x.S

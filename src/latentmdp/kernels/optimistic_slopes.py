@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.flat import record_at
 from latentmdp.kernels.optimistic_arena import Arena
 from latentmdp.kernels.optimistic_backup import backup
@@ -82,7 +82,7 @@ def make_work(x: Arena, slots: int, observation: Ints, budget: int) -> Work:
 work_at = record_at(Work)
 
 
-@helper
+@kernel
 def least_values(x):
     """Value set 1: the least optimistic value of any policy in each context, `min_a T_m^a`."""
     S, M, F = x.S, x.M, x.F
@@ -95,7 +95,7 @@ def least_values(x):
                     F[least + i] = F[x.q + i]
 
 
-@helper
+@kernel
 def bonus_slopes(y, cap, n, a, m):
     """Slopes of a bonus row at default node `n`: the least of its derivative.
 
@@ -140,7 +140,7 @@ def bonus_slopes(y, cap, n, a, m):
             W[slope + k] = 0.0
 
 
-@helper
+@kernel
 def interval_slopes(x, y, n, a):
     """Slopes of interval rows at `n`: chords, from one next value at its best to its least.
 
@@ -176,7 +176,7 @@ def interval_slopes(x, y, n, a):
                     W[slope + k] = s
 
 
-@helper
+@kernel
 def prepare(x, y, n):
     """Slopes and excesses of all actions at `n`, once."""
     if math.isnan(y.W[y.excess + n * y.A * y.M]):

@@ -6,7 +6,7 @@ it may, so whatever a sweep proposes is kept only if exact evaluation agrees
 (`optimistic_values.py`).
 """
 
-from latentmdp.kernels._cache import helper, kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import arena_at, child_of
 from latentmdp.kernels.optimistic_backup import backup, push
 from latentmdp.kernels.optimistic_interval import copy_order
@@ -21,7 +21,7 @@ TOLERANCE = 1e-12
 SMALL = 1e-4  # of the gap to the bound: less gain is not worth another sweep
 
 
-@helper
+@kernel
 def mark_live(x, policy):
     """Mark the nodes on which the objective can depend: reachable by rows that are not saturated.
 
@@ -53,7 +53,7 @@ def mark_live(x, policy):
                             I[x.live + child_of(x, k, part == 0, first, (t + 1) * S)] = 1
 
 
-@helper
+@kernel
 def reach(x, policy, which, root, tilted, through_cap):
     """`g`: the derivative of the objective in every node's values, pushed forward step by step.
 
@@ -74,7 +74,7 @@ def reach(x, policy, which, root, tilted, through_cap):
                 push(x, n0, n1, policy, which, through_cap)
 
 
-@helper
+@kernel
 def weigh_unreached(x):
     """Nodes on which the objective does not depend act as from the prior."""
     S, M, F = x.S, x.M, x.F
@@ -92,7 +92,7 @@ def weigh_unreached(x):
                 F[x.g + n * M + m] = F[prior + m] * x.I[x.active + n * M + m]
 
 
-@helper
+@kernel
 def sweep(x, policy, which):
     """Best action at every weighted node, backwards, with already updated later values.
 
@@ -149,7 +149,7 @@ def sweep(x, policy, which):
     return switches
 
 
-@helper
+@kernel
 def try_switch(x, policy, node, value):
     """Objective if `node` had the values in `F[top:top+M]`; all above is re-evaluated exactly.
 
@@ -190,7 +190,7 @@ def try_switch(x, policy, node, value):
     return value
 
 
-@helper
+@kernel
 def checked_pass(x, policy, value, every):
     """Try single switches, last nodes first; keep one only if the objective rises. Returns it.
 
@@ -222,7 +222,7 @@ def checked_pass(x, policy, value, every):
     return value
 
 
-@helper
+@kernel
 def sweep_from(x, policy, target, which, tilted, through_cap):
     """Reach weights of a policy with values in set 0, then a sweep from it to `target`.
 
@@ -238,7 +238,7 @@ def sweep_from(x, policy, target, which, tilted, through_cap):
     return objective(x, which) if sweep(x, target, which) > 0 else -1.0
 
 
-@helper
+@kernel
 def adopt_values(x):
     """Set 1 becomes set 0."""
     for i in range(x.N * x.M):
@@ -247,7 +247,7 @@ def adopt_values(x):
         copy_order(x, 1, 0)
 
 
-@helper
+@kernel
 def adopt(x, policy):
     """Take over the proposal, with its values in set 1; its objective."""
     for n in range(x.N):

@@ -6,13 +6,13 @@ integers. Values of set 0 belong to the policy in force. Rows that have changed 
 whatever was computed from them, and only what depends on dirty rows is computed again.
 """
 
-from latentmdp.kernels._cache import helper
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_arena import MEMO
 from latentmdp.kernels.optimistic_backup import backup
 from latentmdp.kernels.optimistic_narrow import prepare_row
 
 
-@helper
+@kernel
 def objective(x, which):
     """Eq. (5): the mixture over contexts and first states."""
     total = 0.0
@@ -24,7 +24,7 @@ def objective(x, which):
     return total
 
 
-@helper
+@kernel
 def evaluate_policy(x, policy, which):
     """Exact optimistic values of a policy, to set `which`; returns the objective. `O(N M b)`."""
     out = x.alpha + which * x.N * x.M
@@ -37,7 +37,7 @@ def evaluate_policy(x, policy, which):
     return objective(x, which)
 
 
-@helper
+@kernel
 def row_changed(x, row):
     """This row has new numbers: what is remembered must be brought up to date before use."""
     if x.interval:
@@ -48,7 +48,7 @@ def row_changed(x, row):
         x.I[x.stale + k * x.M + row // (x.S * x.A)] = 1
 
 
-@helper
+@kernel
 def mark_clean(x, k, m):
     """What slot `k` remembers of context `m` is up to date."""
     pairs = x.S * x.A
@@ -57,7 +57,7 @@ def mark_clean(x, k, m):
         x.I[x.dirty + (k * x.M + m) * pairs + i] = 0
 
 
-@helper
+@kernel
 def update_step(x, policy, t, m):
     """Compute the values (set 0) of the `wanted` nodes of step `t` in context `m` anew.
 
@@ -82,7 +82,7 @@ def update_step(x, policy, t, m):
     return moved
 
 
-@helper
+@kernel
 def update_context(x, policy, k, m):
     """From the values (set 0) that slot `k` remembers to those of a policy, in context `m`.
 
@@ -103,7 +103,7 @@ def update_context(x, policy, k, m):
         moved = update_step(x, policy, t, m)
 
 
-@helper
+@kernel
 def follow_switch(x, policy, node):
     """Bring the values (set 0) up to date with a switch of one node, to those in `F[top:top+M]`."""
     S, M, F, I, G = x.S, x.M, x.F, x.I, x.G  # noqa: E741
@@ -121,7 +121,7 @@ def follow_switch(x, policy, node):
             t -= 1
 
 
-@helper
+@kernel
 def recall(x, policy):
     """The slot that remembers this policy's values, or -1."""
     for k in range(MEMO):
@@ -134,7 +134,7 @@ def recall(x, policy):
     return -1
 
 
-@helper
+@kernel
 def nearest(x, policy):
     """The slot whose policy differs at the fewest nodes, or -1 if all are empty."""
     best, fewest = -1, x.N + 1
@@ -148,14 +148,14 @@ def nearest(x, policy):
     return best
 
 
-@helper
+@kernel
 def mark_used(x, k):
     """Slot `k` is the one used last."""
     x.I[x.age + MEMO] += 1
     x.I[x.age + k] = x.I[x.age + MEMO]
 
 
-@helper
+@kernel
 def remember(x, policy):
     """Keep set 0 as the values of this policy, in the slot used longest ago if it has none."""
     k = recall(x, policy)
@@ -173,7 +173,7 @@ def remember(x, policy):
     mark_used(x, k)
 
 
-@helper
+@kernel
 def evaluate_remembered(x, policy):
     """Exact optimistic value of a policy; its values are in set 0.
 
@@ -205,7 +205,7 @@ def evaluate_remembered(x, policy):
     return objective(x, 0)
 
 
-@helper
+@kernel
 def context_known(x, m):
     """Optimistic dynamic programming in context `m` alone: value set 2 and `known_q`.
 
@@ -239,7 +239,7 @@ def context_known(x, m):
     mark_clean(x, MEMO, m)
 
 
-@helper
+@kernel
 def root_bound(x):
     """Certified bound on the objective: from the second step on, the context is known."""
     total = 0.0

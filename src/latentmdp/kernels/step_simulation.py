@@ -4,7 +4,7 @@ An episode is a path: cells of the chain, and outcomes of the model, `(H,)` each
 when its count becomes a power of two.
 """
 
-from latentmdp.kernels._cache import plain_kernel as kernel
+from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.samplers import uniform
 from latentmdp.kernels.structs import CELLS
 

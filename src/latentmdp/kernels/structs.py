@@ -11,7 +11,7 @@ from numba import types
 from numba.experimental import structref
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import plain_kernel as kernel
+from latentmdp.kernels._cache import kernel
 
 END = -1  # the cell after the last step
 CELLS, EDGES, ROWS = 0, 1, 2  # entries of `Chain.size`
