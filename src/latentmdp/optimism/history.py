@@ -165,7 +165,8 @@ class HistoryPlanner(Planner):
         old, self.memory = self.memory, memory
         value = -1.0 if old is None else self._in_force()
         for search in self.searches:
-            search.remember(memory, carry(search.policy, old, memory, self.known))
+            kept = carry(search.policy, search.memory, memory, self.known, old is not None)
+            search.remember(memory, kept)
         if old is None:
             self.policy = self.searches[0].policy.copy()
         else:
@@ -246,15 +247,20 @@ def _likely(reach: Floats, settings: SearchSettings) -> np.ndarray:
     return reach > limit
 
 
-def carry(policy: Ints, old: MemoryPart | None, new: MemoryPart, known: Known) -> Ints:
-    """The same policy on other nodes: those that are new act as without memory."""
+def carry(
+    policy: Ints, old: MemoryPart | None, new: MemoryPart, known: Known, same_graph: bool = True
+) -> Ints:
+    """The same policy on other nodes: those that are new act as without memory.
+
+    Numbers of nodes in the memory graph mean something only in the `same_graph`.
+    """
     states = np.arange(known.S)
     before = (no_memory(known) if old is None else old.span)[: known.H + 1, None] + states
     default = policy[before]  # (H + 1, S)
     result = np.empty(new.span[-1], dtype=np.int64)
     result[new.span[: known.H + 1, None] + states] = default
     result[new.number] = default[new.step, new.state]
-    if old is not None:
+    if old is not None and same_graph:
         place = np.full(max(old.order.max(), new.order.max()) + 1, -1)
         place[new.order] = new.number
         stays = place[old.order] >= 0
