@@ -9,12 +9,15 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def bonus_backup(rows, nodes, begin, end, wanted, policy, action, m0, m1, values, out, after):
+def bonus_backup(
+    rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, scratch
+):  # fmt: skip
     """`out = min(cap, r + p.v + max(c1 sqrt(Var(p, v)), c2) + c3)`. Eqs. (3), (4).
 
     For the `wanted` nodes `begin .. end` and contexts `m0 .. m1`; `action` for all nodes, or if it
-    is -1 each node's own by `policy`; `v` are the successors' `values (N, M)`, in scratch `after`.
+    is -1 each node's own by `policy`; `v` are the successors' values in `valuation`.
     """
+    values, after = valuation.value, scratch.after
     start, stop, observation = rows.start, rows.stop, rows.observation
     p_hat, reward, gain, c1s, c2s = rows.p_hat, rows.reward, rows.gain, rows.c1, rows.c2
     state, edges, succ, possible = nodes.state, nodes.edge, nodes.succ, nodes.possible
@@ -53,13 +56,14 @@ def bonus_backup(rows, nodes, begin, end, wanted, policy, action, m0, m1, values
 
 
 @kernel
-def bonus_push(rows, nodes, begin, end, policy, values, reach, through_cap, after):
+def bonus_push(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch):
     """Add `reach[n]` times the derivative of the backup at `n` to the reach of its successors.
 
     The derivative in the value after an outcome is `p (1 + c1 (v - mean) / deviation)` where that
     term is the larger one, else `p`; never negative. Where the value is capped it is 0; kicks look
     through the cap with `through_cap * p`.
     """
+    values, after = valuation.value, scratch.after
     start, stop, observation = rows.start, rows.stop, rows.observation
     p_hat, reward, gain, c1s, c2s = rows.p_hat, rows.reward, rows.gain, rows.c1, rows.c2
     state, edges, succ = nodes.state, nodes.edge, nodes.succ

@@ -13,8 +13,9 @@ the default nodes' own, a block a step: an action whose `edge` lies there has no
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.optimistic_step import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE
-from latentmdp.kernels.optimistic_values import backup, evaluate, objective
+from latentmdp.kernels.optimistic_values import evaluate, objective
 from latentmdp.kernels.structs import MEMORY_NODES, SUCCESSORS
 
 
@@ -106,7 +107,7 @@ def mark_possible(search, memory, n):
     """Contexts that the memory excludes need no values; confidence sets may give them mass."""
     i = n - search.nodes.span[search.H + 1]
     for m in range(search.M):
-        possible = memory.belief[i, m] > 0.0 or search.rows.confidence_set
+        possible = memory.belief[i, m] > 0.0 or search.confidence_set
         search.nodes.possible[n, m] = possible
 
 
@@ -114,7 +115,10 @@ def mark_possible(search, memory, n):
 def value_of(search, memory, policy, n, a):
     """Value of an action by belief, with the successors it has; by context in `backed_up`."""
     work, i = search.work, n - search.nodes.span[search.H + 1]
-    backup(search, n, n + 1, work.wanted, policy, a, 0, search.M, search.trial, work.backed_up)
+    backup(
+        search.rows, search.nodes, n, n + 1, work.wanted, policy, a, 0, search.M, search.trial,
+        work.backed_up, search.scratch,
+    )  # fmt: skip
     value = 0.0
     for m in range(search.M):
         value += memory.belief[i, m] * work.backed_up[n, m]

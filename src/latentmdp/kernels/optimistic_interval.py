@@ -15,24 +15,22 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def sort_defaults(valuation, begin, t, m):
-    """Put the values of the default nodes of step `t`, from node `begin` on, in descending order.
+def sort_defaults(value, states, rank, best, total, first, m):
+    """Put the values in context `m` of the default nodes from `first` on in descending order.
 
     By insertion into the last order, which nearly holds; ties by state, so that the order depends
-    only on the values.
+    only on the values. `states, rank, best, total` are those of `Valuation`, for one step.
     """
-    value, S = valuation.value, valuation.rank.shape[2]
-    states, rank = valuation.by_value[t, m], valuation.rank[t, m]
-    best, total = valuation.best[t, m], valuation.total[t, m]
+    S = len(rank)
     same = 0
-    while same < S and best[same] == value[begin + states[same], m]:
+    while same < S and best[same] == value[first + states[same], m]:
         same += 1
     if same == S:
         return  # nothing has changed
     lowest = same
     for i in range(same, S):
         s = states[i]
-        new = value[begin + s, m]
+        new = value[first + s, m]
         j = i
         while j > 0 and (best[j - 1] < new or (best[j - 1] == new and states[j - 1] > s)):
             best[j], states[j] = best[j - 1], states[j - 1]
@@ -48,181 +46,158 @@ def sort_defaults(valuation, begin, t, m):
 
 
 @kernel
-def arrange_slots(rows, first, count, edge, succ, m, later, values, rank, best, after, box):
-    """Values `after` the slots of a row, their places among the default nodes, and their order.
+def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, pushing,
+               through_cap, scratch):  # fmt: skip
+    """The maximising distributions of the rows of nodes `begin .. end`, all of one step. Eq. (2).
 
-    `later` is the first default node of the next step, `rank` and `best` are the order of these.
-    Fills `order` (slots by descending value), `place` and `listed`.
+    Unless `pushing`, `out = min(cap, r + max over q of q.v)` for the `wanted` nodes; arguments as
+    in `bonus_backup`. When `pushing`, `out` is the reach, and `out[n]` times the maximising `q` is
+    added to that of the successors; nothing goes through the cap but `through_cap`.
     """
-    reward, observation, next_state, cap = rows.reward, rows.observation, rows.next, rows.cap
-    order, place, listed = box.order, box.place, box.listed
-    S = len(rank)
-    for i in range(count):
-        k = first + i
-        s = next_state[k]
-        child = succ[edge + observation[k]]
-        where, new = rank[s], values[child, m]
-        j = i
-        while j > 0 and listed[j - 1] > where:
-            listed[j] = listed[j - 1]
-            j -= 1
-        listed[j] = where
-        if reward[k] > 0.0:
-            new = min(reward[k] + new, cap)
-        if child != later + s or reward[k] > 0.0:
-            low, high = 0, S
-            while low < high:
-                middle = (low + high) // 2
-                if best[middle] <= new:
-                    high = middle
-                else:
-                    low = middle + 1
-            where = low
-        after[i], place[i] = new, where
-        j = i
-        while j > 0:
-            other = order[j - 1]
-            if after[other] > new or (after[other] == new and place[other] <= where):
-                break
-            order[j] = other
-            j -= 1
-        order[j] = i
-
-
-@kernel
-def best_distribution(rows, row, count, best, total, after, box):
-    """`max over q of q.v` for a row with arranged slots; the maximiser as `weight` and runs.
-
-    Returns the maximum and the number of runs. Eq. (2).
-    """
-    p_hat, lower, upper = rows.p_hat, rows.lower, rows.upper
-    order, place, listed, weight = box.order, box.place, box.listed, box.weight
-    run_begin, run_end, run_share = box.run_begin, box.run_end, box.run_share
-    first, unseen, S = rows.start[row], rows.unseen[row], len(best)
-    # take mass away, from the lowest value up, as far as boxes and budget allow
-    left, mass, value, visited = rows.budget[row], 0.0, 0.0, 0.0
-    for j in range(count):
-        i = order[count - 1 - j]
-        k = first + i
-        taken = min(p_hat[k] - lower[k], left)
-        visited += p_hat[k]
-        left -= taken
-        mass += taken
-        weight[i] = p_hat[k] - taken
-        value += weight[i] * after[i]
-    if visited == 0.0:
-        mass = 1.0  # a row without visits: the whole simplex
-    # give it to the highest values, slots and default nodes merged
-    runs, here, skipped = 0, 0, 0
-    for j in range(count + 1):
-        if mass <= 0.0:
-            break
-        end = place[order[j]] if j < count else S
-        while here < end and mass > 0.0:  # states without a slot, above slot j
-            stop = min(end, listed[skipped]) if skipped < count else end
-            if stop > here and unseen > 0.0:
-                run_begin[runs], run_share[runs] = here, unseen
-                if mass >= unseen * (stop - here):
-                    value += unseen * (total[stop] - total[here])
-                    mass -= unseen * (stop - here)
-                else:  # the mass ends inside this run
-                    stop = here + int(mass / unseen)
-                    value += unseen * (total[stop] - total[here])
-                    mass -= unseen * (stop - here)
-                    run_end[runs] = stop
-                    runs += 1
-                    value += mass * best[stop]
-                    run_begin[runs], run_share[runs] = stop, mass
-                    stop += 1
-                    mass = 0.0
-                run_end[runs] = stop
-                runs += 1
-            here = stop
-            if skipped < count and here == listed[skipped]:
-                here += 1
-                skipped += 1
-        if j < count:
-            i = order[j]
-            given = min(upper[first + i] - weight[i], mass)
-            if given > 0.0:
-                weight[i] += given
-                value += given * after[i]
-                mass -= given
-    return value, runs
-
-
-@kernel
-def interval_backup(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, after,
-                    box):  # fmt: skip
-    """`out = min(cap, r + max over q of q.v)`, Eq. (2); arguments as in `bonus_backup`."""
+    start, stop, next_state, observation = rows.start, rows.stop, rows.next, rows.observation
+    p_hat, reward, lower, upper = rows.p_hat, rows.reward, rows.lower, rows.upper
+    gain, unseens, budget, cap = rows.gain, rows.unseen, rows.budget, rows.cap
     state, edges, succ, possible = nodes.state, nodes.edge, nodes.succ, nodes.possible
-    S, A, cap = len(nodes.first), edges.shape[1], rows.cap
-    t = nodes.step[begin] + 1
-    later, values = nodes.span[t], valuation.value
+    order, place, listed, weight = scratch.order, scratch.place, scratch.listed, scratch.weight
+    run_begin, run_end, run_share = scratch.run_begin, scratch.run_end, scratch.run_share
+    after, by_place, values = scratch.after, scratch.by_place, valuation.value
+    S, A, t = len(nodes.first), edges.shape[1], nodes.step[begin] + 1
+    later = nodes.span[t]  # the first default node of the next step
     for m in range(m0, m1):
-        sort_defaults(valuation, later, t, m)
-        rank, best, total = valuation.rank[t, m], valuation.best[t, m], valuation.total[t, m]
+        states, rank = valuation.by_value[t, m], valuation.rank[t, m]
+        best, total = valuation.best[t, m], valuation.total[t, m]
+        sort_defaults(values, states, rank, best, total, later, m)
         for n in range(begin, end):
-            if not wanted[n]:
+            if pushing:
+                if out[n, m] <= 0.0:
+                    continue
+            elif not wanted[n]:
                 continue
-            if not possible[n, m]:
+            elif not possible[n, m]:
                 out[n, m] = 0.0
                 continue
             a = policy[n] if action < 0 else action
-            row = (m * S + state[n]) * A + a
-            first = rows.start[row]
-            count = np.int64(rows.stop[row] - first)
-            arrange_slots(
-                rows, first, count, edges[n, a], succ, m, later, values, rank, best, after, box
-            )  # fmt: skip
-            value, _ = best_distribution(rows, row, count, best, total, after, box)
-            out[n, m] = min(rows.gain[row] + value, cap)
-
-
-@kernel
-def interval_push(rows, nodes, begin, end, policy, valuation, reach, through_cap, after, box):
-    """Add `reach[n]` times the maximising distribution at `n` to the reach of its successors.
-
-    Nothing goes through the cap but `through_cap`, as in `bonus_push`.
-    """
-    state, edges, succ = nodes.state, nodes.edge, nodes.succ
-    observation, reward = rows.observation, rows.reward
-    S, A, M, cap = len(nodes.first), edges.shape[1], reach.shape[1], rows.cap
-    weights, run_begin, run_end = box.weight, box.run_begin, box.run_end
-    run_share, by_place = box.run_share, box.by_place
-    t = nodes.step[begin] + 1
-    later, values = nodes.span[t], valuation.value
-    for m in range(M):
-        sort_defaults(valuation, later, t, m)
-        rank, best, total = valuation.rank[t, m], valuation.best[t, m], valuation.total[t, m]
-        states = valuation.by_value[t, m]
-        for n in range(begin, end):
-            weight = reach[n, m]
-            if weight <= 0.0:
-                continue
-            a = policy[n]
             row, edge = (m * S + state[n]) * A + a, edges[n, a]
-            first = rows.start[row]
-            count = np.int64(rows.stop[row] - first)
-            arrange_slots(
-                rows, first, count, edge, succ, m, later, values, rank, best, after, box
-            )  # fmt: skip
-            value, runs = best_distribution(rows, row, count, best, total, after, box)
-            if rows.gain[row] + value >= cap:
-                weight *= through_cap
-                if weight == 0.0:
+            first, unseen = start[row], unseens[row]
+            count = np.int64(stop[row] - first)
+            # the values after the slots, their places among the default nodes, and their order
+            for i in range(count):
+                k = first + i
+                child = succ[edge + observation[k]]
+                where, value = rank[next_state[k]], values[child, m]
+                j = i
+                while j > 0 and listed[j - 1] > where:
+                    listed[j] = listed[j - 1]
+                    j -= 1
+                listed[j] = where
+                if reward[k] > 0.0:
+                    value = min(reward[k] + value, cap)
+                if child != later + next_state[k] or reward[k] > 0.0:
+                    low, high = 0, S
+                    while low < high:
+                        middle = (low + high) // 2
+                        if best[middle] <= value:
+                            high = middle
+                        else:
+                            low = middle + 1
+                    where = low
+                after[i], place[i] = value, where
+                j = i
+                while j > 0:
+                    other = order[j - 1]
+                    if after[other] > value or (after[other] == value and place[other] <= where):
+                        break
+                    order[j] = other
+                    j -= 1
+                order[j] = i
+            # take mass away, from the lowest value up, as far as boxes and budget allow
+            left, mass, result, visited = budget[row], 0.0, 0.0, 0.0
+            for j in range(count):
+                i = order[count - 1 - j]
+                k = first + i
+                taken = min(p_hat[k] - lower[k], left)
+                visited += p_hat[k]
+                left -= taken
+                mass += taken
+                weight[i] = p_hat[k] - taken
+                result += weight[i] * after[i]
+            if visited == 0.0:
+                mass = 1.0  # a row without visits: the whole simplex
+            # give it to the highest values, slots and default nodes merged
+            runs, here, skipped = 0, 0, 0
+            for j in range(count + 1):
+                if mass <= 0.0:
+                    break
+                limit = np.int64(place[order[j]]) if j < count else S
+                while here < limit and mass > 0.0:  # states without a slot, above slot j
+                    stop_at = limit
+                    if skipped < count and listed[skipped] < limit:
+                        stop_at = np.int64(listed[skipped])
+                    if stop_at > here and unseen > 0.0:
+                        run_begin[runs], run_share[runs] = here, unseen
+                        if mass >= unseen * (stop_at - here):
+                            result += unseen * (total[stop_at] - total[here])
+                            mass -= unseen * (stop_at - here)
+                        else:  # the mass ends inside this run
+                            stop_at = here + int(mass / unseen)
+                            result += unseen * (total[stop_at] - total[here])
+                            mass -= unseen * (stop_at - here)
+                            run_end[runs] = stop_at
+                            runs += 1
+                            result += mass * best[stop_at]
+                            run_begin[runs], run_share[runs] = stop_at, mass
+                            stop_at += 1
+                            mass = 0.0
+                        run_end[runs] = stop_at
+                        runs += 1
+                    here = stop_at
+                    if skipped < count and here == listed[skipped]:
+                        here += 1
+                        skipped += 1
+                if j < count:
+                    i = order[j]
+                    given = min(upper[first + i] - weight[i], mass)
+                    if given > 0.0:
+                        weight[i] += given
+                        result += given * after[i]
+                        mass -= given
+            if not pushing:
+                out[n, m] = min(gain[row] + result, cap)
+                continue
+            pushed = out[n, m]
+            if gain[row] + result >= cap:
+                pushed *= through_cap
+                if pushed == 0.0:
                     continue
             for j in range(runs):
-                by_place[run_begin[j]] += weight * run_share[j]
-                by_place[run_end[j]] -= weight * run_share[j]
+                by_place[run_begin[j]] += pushed * run_share[j]
+                by_place[run_end[j]] -= pushed * run_share[j]
             for i in range(count):
                 k = first + i
                 if reward[k] == 0.0 or after[i] < cap:
-                    reach[succ[edge + observation[k]], m] += weight * weights[i]
-        running = 0.0
-        for i in range(S):
-            running += by_place[i]
-            by_place[i] = 0.0
-            if running > 0.0:
-                reach[later + states[i], m] += running
-        by_place[S] = 0.0
+                    out[succ[edge + observation[k]], m] += pushed * weight[i]
+        if pushing:
+            running = 0.0
+            for i in range(S):
+                running += by_place[i]
+                by_place[i] = 0.0
+                if running > 0.0:
+                    out[later + states[i], m] += running
+            by_place[S] = 0.0
+
+
+@kernel
+def box_backup(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, scratch):
+    """`out = min(cap, r + max over q of q.v)`, Eq. (2); arguments as in `bonus_backup`."""
+    visit_rows(
+        rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, False, 0.0, scratch
+    )
+
+
+@kernel
+def box_push(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch):
+    """Add `reach[n]` times the maximising distribution at `n` to the reach of its successors."""
+    visit_rows(
+        rows, nodes, begin, end, nodes.played, policy, -1, 0, reach.shape[1], valuation, reach,
+        True, through_cap, scratch,
+    )  # fmt: skip

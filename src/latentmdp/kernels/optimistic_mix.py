@@ -5,8 +5,9 @@ Sweeps on `weight * primary + secondary` with a growing weight lead there from t
 """
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.optimistic_step import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_trial, fill_reach
-from latentmdp.kernels.optimistic_values import backup, objective
+from latentmdp.kernels.optimistic_values import objective
 
 
 @kernel
@@ -31,10 +32,14 @@ def mixed_sweep(primary, secondary, policy, weight):
             for n in range(begin, end):
                 one.wanted[n] = played[n] and policy[n] != a
             if a >= 0 or changed_later:
-                backup(primary, begin, end, one.wanted, policy, a, 0, M, primary.trial,
-                       one.backed_up)  # fmt: skip
-                backup(secondary, begin, end, one.wanted, policy, a, 0, M, secondary.trial,
-                       two.backed_up)  # fmt: skip
+                backup(
+                    primary.rows, primary.nodes, begin, end, one.wanted, policy, a, 0, M,
+                    primary.trial, one.backed_up, primary.scratch,
+                )  # fmt: skip
+                backup(
+                    secondary.rows, secondary.nodes, begin, end, one.wanted, policy, a, 0, M,
+                    secondary.trial, two.backed_up, secondary.scratch,
+                )  # fmt: skip
             else:
                 for n in range(begin, end):
                     for m in range(M):

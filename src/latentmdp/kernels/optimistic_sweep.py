@@ -6,7 +6,8 @@ the cap it may, so whatever a sweep proposes is kept only if exact evaluation ag
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_values import backup, evaluate, objective, push
+from latentmdp.kernels.optimistic_step import backup, push
+from latentmdp.kernels.optimistic_values import evaluate, objective
 
 TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, are equal
 
@@ -17,13 +18,14 @@ def fill_reach(search, policy, root, through_cap):
 
     `root (M, S)` are the weights of contexts and first states; for `through_cap` see `bonus_push`.
     """
-    reach, first, span = search.work.reach, search.nodes.first, search.nodes.span
+    rows, nodes, scratch, reach = search.rows, search.nodes, search.scratch, search.work.reach
+    current, first, span = search.current, nodes.first, nodes.span
     reach[:] = 0.0
     for s in range(search.S):
         for m in range(search.M):
             reach[first[s], m] += root[m, s]
     for t in range(search.H - 1):
-        push(search, span[t], span[t + 1], policy, search.current, through_cap)
+        push(rows, nodes, span[t], span[t + 1], policy, current, reach, through_cap, scratch)
 
 
 @kernel
@@ -48,8 +50,9 @@ def sweep(search, policy, target, valuation):
     `valuation`. Returns the number of switches. An action is skipped where even a known context
     could not make it win; incumbent actions are not backed up while no later value has changed.
     """
-    work, nodes, known_action = search.work, search.nodes, search.known_action
+    rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
     reach, backed_up, top, wanted = work.reach, work.backed_up, work.top, work.wanted
+    known_action = search.known_action
     span, state, played = nodes.span, nodes.state, nodes.played
     before, after = search.current.value, valuation.value
     A, M = search.A, search.M
@@ -72,7 +75,9 @@ def sweep(search, policy, target, valuation):
             if not some:
                 continue
             if a >= 0 or changed_later:
-                backup(search, begin, end, wanted, policy, a, 0, M, valuation, backed_up)
+                backup(
+                    rows, nodes, begin, end, wanted, policy, a, 0, M, valuation, backed_up, scratch
+                )
             else:
                 for n in range(begin, end):
                     for m in range(M):
@@ -132,7 +137,7 @@ def mark_live(search, policy):
     S, A, M, span, first = search.S, search.A, search.M, nodes.span, nodes.first
     for t in range(search.H + 1):
         for n in range(span[t], span[t + 1]):
-            live[n] = rows.confidence_set and n < span[t] + S
+            live[n] = search.confidence_set and n < span[t] + S
     for s in range(S):
         for m in range(M):
             if search.root[m, s] > 0.0:
@@ -144,10 +149,10 @@ def mark_live(search, policy):
             a, s = policy[n], nodes.state[n]
             for m in range(M):
                 row = (m * S + s) * A + a
-                if not rows.confidence_set and rows.gain[row] + rows.c2[row] >= rows.cap:
+                if not search.confidence_set and rows.gain[row] + rows.c2[row] >= rows.cap:
                     continue
                 for k in range(rows.start[row], rows.stop[row]):
-                    if rows.p_hat[k] > 0.0 or rows.confidence_set:
+                    if rows.p_hat[k] > 0.0 or search.confidence_set:
                         live[nodes.succ[nodes.edge[n, a] + rows.observation[k]]] = True
 
 
@@ -157,30 +162,31 @@ def try_switch(search, policy, node, value):
 
     Only live nodes are touched, and only contexts in which something changes. Uses `trial`.
     """
-    nodes, current, trial = search.nodes, search.current.value, search.trial.value
+    rows, nodes, scratch, trial = search.rows, search.nodes, search.scratch, search.trial
     span, live, switched = nodes.span, search.work.live, search.work.switched
+    current, tried = search.current.value, trial.value
     t = nodes.step[node]
     for m in range(search.M):
         if switched[m] == current[node, m]:
             continue
         for n in range(span[t], span[t + 1]):
-            trial[n, m] = current[n, m]
-        trial[node, m] = switched[m]
+            tried[n, m] = current[n, m]
+        tried[node, m] = switched[m]
         changed = True
         for back in range(t):
             if not changed:
                 break
             begin, end = span[t - 1 - back], span[t - back]
             for n in range(begin, end):
-                trial[n, m] = current[n, m]
-            backup(search, begin, end, live, policy, -1, m, m + 1, search.trial, trial)
+                tried[n, m] = current[n, m]
+            backup(rows, nodes, begin, end, live, policy, -1, m, m + 1, trial, tried, scratch)
             changed = False
             for n in range(begin, end):
-                changed = changed or trial[n, m] != current[n, m]
+                changed = changed or tried[n, m] != current[n, m]
         if changed:
             for s in range(search.S):
                 n = nodes.first[s]
-                value += search.root[m, s] * (trial[n, m] - current[n, m])
+                value += search.root[m, s] * (tried[n, m] - current[n, m])
     return value
 
 
@@ -191,8 +197,9 @@ def checked_pass(search, policy, value, every):
     Tried: switches that look better by `reach`, and those better in some context and worse in none;
     with `every`, all that are better in some context.
     """
-    work, nodes, current = search.work, search.nodes, search.current.value
+    rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
     out, switched, reach, wanted = work.backed_up, work.switched, work.reach, work.wanted
+    valuation, current = search.current, search.current.value
     last = nodes.span[search.H]  # the nodes of step H have no action
     for back in range(last):
         n = last - 1 - back
@@ -202,7 +209,7 @@ def checked_pass(search, policy, value, every):
         for a in range(search.A):
             if a == policy[n]:
                 continue
-            backup(search, n, n + 1, wanted, policy, a, 0, search.M, search.current, out)
+            backup(rows, nodes, n, n + 1, wanted, policy, a, 0, search.M, valuation, out, scratch)
             gain, better, worse = 0.0, False, False
             for m in range(search.M):
                 switched[m] = out[n, m]
@@ -213,7 +220,7 @@ def checked_pass(search, policy, value, every):
                 continue
             if try_switch(search, policy, n, value) > value + TOLERANCE or not worse:
                 policy[n] = a
-                value = evaluate(search, policy, search.current)
+                value = evaluate(search, policy, valuation)
     return value
 
 

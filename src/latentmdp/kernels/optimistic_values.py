@@ -5,40 +5,7 @@ nodes alone. A policy is an action per node.
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_bonus import bonus_backup, bonus_push
-from latentmdp.kernels.optimistic_interval import interval_backup, interval_push
-
-
-@kernel
-def backup(search, begin, end, wanted, policy, action, m0, m1, valuation, out):
-    """Optimistic values of the nodes `begin .. end` of one step; arguments as in `bonus_backup`."""
-    rows, work = search.rows, search.work
-    if rows.confidence_set:
-        interval_backup(
-            rows, search.nodes, begin, end, wanted, policy, action, m0, m1, valuation, out,
-            work.slot_value, work.box,
-        )  # fmt: skip
-    else:
-        bonus_backup(
-            rows, search.nodes, begin, end, wanted, policy, action, m0, m1, valuation.value, out,
-            work.slot_value,
-        )  # fmt: skip
-
-
-@kernel
-def push(search, begin, end, policy, valuation, through_cap):
-    """Push the reach of the nodes `begin .. end` of one step to their successors."""
-    rows, work = search.rows, search.work
-    if rows.confidence_set:
-        interval_push(
-            rows, search.nodes, begin, end, policy, valuation, work.reach, through_cap,
-            work.slot_value, work.box,
-        )  # fmt: skip
-    else:
-        bonus_push(
-            rows, search.nodes, begin, end, policy, valuation.value, work.reach, through_cap,
-            work.slot_value,
-        )  # fmt: skip
+from latentmdp.kernels.optimistic_step import backup
 
 
 @kernel
@@ -56,36 +23,36 @@ def objective(search, values):
 @kernel
 def evaluate(search, policy, valuation):
     """Exact optimistic values of a policy; returns the objective. `O(N M b)`."""
-    span, played = search.nodes.span, search.nodes.played
-    for back in range(search.H):
-        t = search.H - 1 - back
-        backup(search, span[t], span[t + 1], played, policy, -1, 0, search.M, valuation,
-               valuation.value)  # fmt: skip
-    return objective(search, valuation.value)
+    rows, nodes, scratch, M, H = search.rows, search.nodes, search.scratch, search.M, search.H
+    span, played, values = nodes.span, nodes.played, valuation.value
+    for back in range(H):
+        t = H - 1 - back
+        backup(
+            rows, nodes, span[t], span[t + 1], played, policy, -1, 0, M, valuation, values, scratch
+        )
+    return objective(search, values)
 
 
 @kernel
 def know_context(search, m):
     """Optimistic dynamic programming in context `m` alone: `known` and `known_action`."""
-    S, A, span = search.S, search.A, search.nodes.span
-    known, known_action = search.known.value, search.known_action
-    work = search.work
-    wanted, out, nobody = work.wanted, work.backed_up, work.proposal
-    for back in range(search.H):
-        t = search.H - 1 - back
+    rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
+    S, A, H, span, known = search.S, search.A, search.H, nodes.span, search.known
+    wanted, out, any_policy, known_action = (
+        work.wanted, work.backed_up, work.proposal, search.known_action,
+    )  # fmt: skip
+    for back in range(H):
+        t = H - 1 - back
         begin = span[t]
         for n in range(begin, begin + S):
             wanted[n] = True
+            known.value[n, m] = 0.0
         for a in range(A):
-            backup(search, begin, begin + S, wanted, nobody, a, m, m + 1, search.known, out)
+            backup(rows, nodes, begin, begin + S, wanted, any_policy, a, m, m + 1, known, out,
+                   scratch)  # fmt: skip
             for s in range(S):
-                value = out[begin + s, m]
-                known_action[t, s, a, m] = value
-        for s in range(S):
-            value = known_action[t, s, 0, m]
-            for a in range(1, A):
-                value = max(value, known_action[t, s, a, m])
-            known[begin + s, m] = value
+                known_action[t, s, a, m] = out[begin + s, m]
+                known.value[begin + s, m] = max(known.value[begin + s, m], out[begin + s, m])
 
 
 @kernel

@@ -150,11 +150,10 @@ def pack_world(world: World) -> Any:
 class OptimisticRows(NamedTuple):
     """An optimistic model: row `(m, s, a)` has the slots `start[row] .. stop[row]`, one an outcome.
 
-    Bonus models, Eqs. (3) and (4), use `c1` and `c2`; confidence sets, Eq. (2), the boxes
-    `lower, upper` and what a next state without a slot may get.
+    Bonus models use `c1` and `c2`; confidence sets the boxes `lower, upper` and what a next state
+    without a slot may get. The type of the rows says which: kernels are compiled for each.
     """
 
-    confidence_set: bool
     cap: float  # values are clipped here
     start: Indices  # (rows + 1,) where the room of a row begins; not all of it need be in use
     stop: Indices  # (rows,)
@@ -170,6 +169,14 @@ class OptimisticRows(NamedTuple):
     c2: Floats  # (rows,)
     unseen: Floats  # (rows,) what each next state without a slot may get
     budget: Floats  # (rows,) how much mass may move in all
+
+
+class BonusRows(OptimisticRows):
+    """Rows of Eqs. (3) and (4)."""
+
+
+class BoxRows(OptimisticRows):
+    """Rows of Eq. (2)."""
 
 
 class Nodes(NamedTuple):
@@ -200,9 +207,10 @@ class Valuation(NamedTuple):
     total: Floats  # (H + 1, M, S + 1) their running sums
 
 
-class BoxScratch(NamedTuple):
-    """Scratch arrays of one row of a confidence set."""
+class RowScratch(NamedTuple):
+    """Scratch arrays of one row; all but the first are for confidence sets."""
 
+    after: Floats  # (S,) values after the outcomes
     order: Indices  # (S,) slots by descending value
     place: Indices  # (S,) where a slot's value stands among the default nodes
     listed: Indices  # (S,) places of next states that have a slot, ascending
@@ -223,13 +231,12 @@ class Workspace(NamedTuple):
     live: Bools  # (N,) the nodes on which the objective can depend
     proposal: Ints  # (N,) the policy of a sweep
     switched: Floats  # (M,) values of a node whose action is switched
-    slot_value: Floats  # (S,) values after the outcomes of one row
-    box: BoxScratch
 
 
 class Search(NamedTuple):
     """One optimistic model on one graph: what the searching kernels work on."""
 
+    confidence_set: bool  # the rows are `BoxRows`
     M: int
     S: int
     A: int
@@ -243,6 +250,7 @@ class Search(NamedTuple):
     known: Valuation  # with the context known; default nodes only
     known_action: Floats  # (H, S, A, M) of actions, with the context known
     work: Workspace
+    scratch: RowScratch
 
 
 class GrowingMemory(NamedTuple):

@@ -119,9 +119,9 @@ class MemoryGraph:
         number[slot] = self.seen.number(row, search.model.rows.next[slot].astype(np.int64))
         values = self._valuation
         problem = Search(
-            known.M, S, known.A, H, search.model.rows._replace(observation=number), self.nodes,
+            search.arrays.confidence_set, known.M, S, known.A, H, search.model.rows._replace(observation=number), self.nodes,
             known.root, known.root.sum(axis=1), values, values, values,
-            search.arrays.known_action, self._workspace,
+            search.arrays.known_action, *self._workspace,
         )  # fmt: skip
         policy = np.zeros(self.D + self.room, dtype=np.int64)
         policy[: H * S] = search.table.ravel()

@@ -13,7 +13,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.kernels.evidence import collect
 from latentmdp.kernels.outcomes import Candidates, list_outcomes
-from latentmdp.kernels.structs import OptimisticRows
+from latentmdp.kernels.structs import BonusRows, BoxRows, OptimisticRows
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.observations import Observations, outcome_codes
@@ -145,8 +145,9 @@ def _empty_rows(rule: Rule, candidates: Candidates) -> OptimisticRows:
     start = candidates.start.astype(np.uint32)
     next_state, observation = np.zeros((2, slots), dtype=np.uint32)
     p_hat, reward, lower, upper = np.zeros((4, slots))
-    return OptimisticRows(
-        rule.kind == "interval", rule.cap, start, start[:-1].copy(), next_state, observation,
+    kind = BoxRows if rule.kind == "interval" else BonusRows
+    return kind(
+        rule.cap, start, start[:-1].copy(), next_state, observation,
         np.zeros(slots, dtype=np.int64), p_hat, reward, lower, upper, *np.zeros((5, rows)),
     )  # fmt: skip
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.structs import (
-    BoxScratch,
+    BoxRows,
     Nodes,
     OptimisticRows,
+    RowScratch,
     Search,
     Valuation,
     Workspace,
@@ -98,27 +99,28 @@ def make_valuation(known: Known, N: int, confidence_set: bool) -> Valuation:
     return Valuation(np.zeros((N, known.M)), states.copy(), states.copy(), np.zeros(shape), total)
 
 
-def make_workspace(known: Known, N: int) -> Workspace:
-    """Scratch arrays for graphs of this size."""
-    S, M = known.S, known.M
-    index = np.uint32
-    box = BoxScratch(
-        np.zeros(S, index), np.zeros(S, index), np.zeros(S, index), np.zeros(S),
+def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
+    """Scratch arrays for graphs of this size, and for one row."""
+    S, M, index = known.S, known.M, np.uint32
+    work = Workspace(
+        np.zeros((N, M)), np.zeros((N, M)), np.zeros(N), np.zeros(N, np.bool_),
+        np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M),
+    )  # fmt: skip
+    scratch = RowScratch(
+        np.zeros(S), np.zeros(S, index), np.zeros(S, index), np.zeros(S, index), np.zeros(S),
         np.zeros(2 * S + 2, index), np.zeros(2 * S + 2, index), np.zeros(2 * S + 2),
         np.zeros(S + 1),
     )  # fmt: skip
-    return Workspace(
-        np.zeros((N, M)), np.zeros((N, M)), np.zeros(N), np.zeros(N, np.bool_),
-        np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M), np.zeros(S), box,
-    )  # fmt: skip
+    return work, scratch
 
 
 def make_search(known: Known, rows: OptimisticRows, nodes: Nodes) -> Search:
     """This model on this graph, with arrays to search in."""
     N, root = len(nodes.state), known.root
-    current, trial, bound = (make_valuation(known, N, rows.confidence_set) for _ in range(3))
+    boxes = isinstance(rows, BoxRows)
+    current, trial, bound = (make_valuation(known, N, boxes) for _ in range(3))
     known_action = np.zeros((known.H, known.S, known.A, known.M))
     return Search(
-        known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current, trial,
-        bound, known_action, make_workspace(known, N),
+        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current, trial,
+        bound, known_action, *make_workspace(known, N),
     )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
 
@@ -109,7 +110,7 @@ def _continuations(
 def _possible(model: OptimisticModel, row: int) -> np.ndarray:
     """`(S,)` next states on whose values a row can depend."""
     S, rows, at = model.known.S, model.rows, model.slots(row)
-    if rows.confidence_set:
+    if isinstance(rows, BoxRows):
         return np.ones(S, dtype=bool)
     possible = np.zeros(S, dtype=bool)
     possible[rows.next[at]] = rows.p_hat[at] > 0

@@ -8,6 +8,7 @@ agent sees, `(symbol, next)`, and so cannot depend on the hidden context.
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.policy import PolicyGraph
 
@@ -24,7 +25,7 @@ class Reference:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
         rows, (p, reward, low, high) = self.model.rows, self._dense(row)
         v = np.minimum(reward + after, self.cap)
-        if rows.confidence_set:
+        if isinstance(rows, BoxRows):
             never = p == 0.0
             high = np.where(never, rows.unseen[row][:, None], high)
             best = _interval(p, v, np.where(never, 0.0, low), high, rows.budget[row])
