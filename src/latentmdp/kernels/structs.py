@@ -228,6 +228,7 @@ class Workspace(NamedTuple):
     backed_up: Floats  # (N, M) results of a backup
     top: Floats  # (N,) best weighted value found at a node
     wanted: Bools  # (N,) the nodes that a backup is to look at
+    touched: Bools  # (S * A,) states and actions with new coefficients in some context
     live: Bools  # (N,) the nodes on which the objective can depend
     proposal: Ints  # (N,) the policy of a sweep
     switched: Floats  # (M,) values of a node whose action is switched

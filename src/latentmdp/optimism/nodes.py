@@ -104,7 +104,7 @@ def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
     S, M, index = known.S, known.M, np.uint32
     work = Workspace(
         np.zeros((N, M)), np.zeros((N, M)), np.zeros(N), np.zeros(N, np.bool_),
-        np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M),
+        np.zeros(S * known.A, np.bool_), np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M),
     )  # fmt: skip
     scratch = RowScratch(
         np.zeros(S), np.zeros(S, index), np.zeros(S, index), np.zeros(S, index), np.zeros(S),
@@ -121,6 +121,6 @@ def make_search(known: Known, rows: OptimisticRows, nodes: Nodes) -> Search:
     current, trial, bound = (make_valuation(known, N, boxes) for _ in range(3))
     known_action = np.zeros((known.H, known.S, known.A, known.M))
     return Search(
-        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current, trial,
-        bound, known_action, *make_workspace(known, N),
+        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current,
+        trial, bound, known_action, *make_workspace(known, N),
     )  # fmt: skip
