@@ -15,34 +15,36 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def sort_defaults(value, states, rank, best, total, first, m):
-    """Put the values in context `m` of the default nodes from `first` on in descending order.
+def sort_defaults(nodes, t, m0, m1, valuation):
+    """Put the values of the default nodes of step `t` in descending order, in these contexts.
 
     By insertion into the last order, which nearly holds; ties by state, so that the order depends
-    only on the values. `states, rank, best, total` are those of `Valuation`, for one step.
+    only on the values.
     """
-    S = len(rank)
-    same = 0
-    while same < S and best[same] == value[first + states[same], m]:
-        same += 1
-    if same == S:
-        return  # nothing has changed
-    lowest = same
-    for i in range(same, S):
-        s = states[i]
-        new = value[first + s, m]
-        j = i
-        while j > 0 and (best[j - 1] < new or (best[j - 1] == new and states[j - 1] > s)):
-            best[j], states[j] = best[j - 1], states[j - 1]
-            j -= 1
-        best[j], states[j] = new, s
-        lowest = min(lowest, j)
-    running = total[lowest]
-    for i in range(lowest, S):
-        rank[states[i]] = i
-        total[i] = running
-        running += best[i]
-    total[S] = running
+    value, first, S = valuation.value, nodes.span[t], len(nodes.first)
+    for m in range(m0, m1):
+        states, rank = valuation.by_value[t, m], valuation.rank[t, m]
+        best, total = valuation.best[t, m], valuation.total[t, m]
+        same = 0
+        while same < S and best[same] == value[first + states[same], m]:
+            same += 1
+        lowest = same
+        for i in range(same, S):
+            s = states[i]
+            new = value[first + s, m]
+            j = i
+            while j > 0 and (best[j - 1] < new or (best[j - 1] == new and states[j - 1] > s)):
+                best[j], states[j] = best[j - 1], states[j - 1]
+                j -= 1
+            best[j], states[j] = new, s
+            lowest = min(lowest, j)
+        if lowest < S:
+            running = total[lowest]
+            for i in range(lowest, S):
+                rank[states[i]] = i
+                total[i] = running
+                running += best[i]
+            total[S] = running
 
 
 @kernel
@@ -66,7 +68,6 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
     for m in range(m0, m1):
         states, rank = valuation.by_value[t, m], valuation.rank[t, m]
         best, total = valuation.best[t, m], valuation.total[t, m]
-        sort_defaults(values, states, rank, best, total, later, m)
         for n in range(begin, end):
             if pushing:
                 if out[n, m] <= 0.0:

@@ -5,7 +5,7 @@ Sweeps on `weight * primary + secondary` with a growing weight lead there from t
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup
+from latentmdp.kernels.optimistic_step import backup, settle
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_trial, fill_reach
 from latentmdp.kernels.optimistic_values import objective
 
@@ -76,6 +76,8 @@ def mixed_sweep(primary, secondary, policy, weight):
         for n in range(begin, end):
             if target[n] != policy[n]:
                 switches += 1
+        settle(primary.rows, primary.nodes, t, 0, M, primary.trial)
+        settle(secondary.rows, secondary.nodes, t, 0, M, secondary.trial)
         changed_later = changed_later or switches > before
     policy[:] = target
     return switches

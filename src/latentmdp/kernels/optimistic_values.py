@@ -5,7 +5,7 @@ nodes alone. A policy is an action per node.
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup
+from latentmdp.kernels.optimistic_step import backup, settle
 
 
 @kernel
@@ -30,6 +30,7 @@ def evaluate(search, policy, valuation):
         backup(
             rows, nodes, span[t], span[t + 1], played, policy, -1, 0, M, valuation, values, scratch
         )
+        settle(rows, nodes, t, 0, M, valuation)
     return objective(search, values)
 
 
@@ -70,6 +71,8 @@ def know_context(search, m, changed):
                 best = max(best, known_action[t, s, a, m])
             changed_later = changed_later or best != known.value[begin + s, m]
             known.value[begin + s, m] = best
+        if changed_later:
+            settle(rows, nodes, t, m, m + 1, known)
 
 
 @kernel
