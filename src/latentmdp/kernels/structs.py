@@ -215,9 +215,6 @@ class RowScratch(NamedTuple):
     place: Indices  # (S,) where a slot's value stands among the default nodes
     listed: Indices  # (S,) places of next states that have a slot, ascending
     weight: Floats  # (S,) maximising probability of each slot
-    run_begin: Indices  # (2 S + 2,) places of states without a slot that get `run_share` each
-    run_end: Indices  # (2 S + 2,)
-    run_share: Floats  # (2 S + 2,)
     by_place: Floats  # (S + 1,) differences of weights from one place to the next
 
 

@@ -108,7 +108,6 @@ def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
     )  # fmt: skip
     scratch = RowScratch(
         np.zeros(S), np.zeros(S, index), np.zeros(S, index), np.zeros(S, index), np.zeros(S),
-        np.zeros(2 * S + 2, index), np.zeros(2 * S + 2, index), np.zeros(2 * S + 2),
         np.zeros(S + 1),
     )  # fmt: skip
     return work, scratch
