@@ -307,7 +307,7 @@ def test_noisy_rewards_are_refused_when_estimated() -> None:
         ({"episodes": 0}, "episodes must be a whole number from 1"),
         ({"delta": 2.0}, "delta must lie strictly between 0 and 1; it is 2"),
         ({"bonus_scale": -1.0}, "bonus_scale must be finite and at least 0"),
-        ({"policy_class": "linear"}, "policy_class must be one of markov, history"),
+        ({"policy_class": "linear"}, "policy_class must be history or markov; it is 'linear'"),
     ],
 )
 def test_bad_settings(change: dict, match: str) -> None:

@@ -6,7 +6,8 @@ import pytest
 import latentmdp as lm
 from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_sweep import propose
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
+from latentmdp.learning.spec import Spec
 from latentmdp.optimism import ties
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.markov import EQUAL, MarkovSearch, Patience

@@ -178,7 +178,7 @@ def test_what_could_not_be_a_learner_is_refused(saved, tmp_path, change, said):
         (put("learner.solver.policies", 0, 10**9), "solver.policies"),
         (say([1e9], "targets"), "targets must hold whole numbers"),
         (say([2000, 10], "targets"), "targets must rise"),
-        (say("dice", "spec", "simulator"), "spec.simulator"),
+        (say("dice", "spec", "simulator"), "simulator must be one of counts, episodes"),
         (say("psrl", "spec", "algorithm"), "spec must be what the learner's choice is"),
         (say([1.0, 0.5], "optimal"), "optimal must be (lower, upper)"),
         (say(0, "simulation", "state", "inc"), "odd increment"),

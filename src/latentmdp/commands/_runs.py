@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Session, Spec
+    from latentmdp.learning.session import Session
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 

@@ -47,7 +47,7 @@ def demo_command(
     from latentmdp.drawing import save_picture
     from latentmdp.learning.folder import made, refuse_other
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report
 

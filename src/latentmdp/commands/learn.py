@@ -23,7 +23,7 @@ from latentmdp.commands._runs import Task, catching_interrupts, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
 
 INTERRUPTED = 130
@@ -177,7 +177,7 @@ def _refuse_settings(ctx: typer.Context) -> None:
 def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[Spec]":
     """One spec per seed; bad values are refused here, before anything is written."""
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
 
     return [checked(Spec(seed=seed, **asked), model) for seed in seeds]
 

@@ -10,7 +10,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.solvers import Choice
+from latentmdp.learning.spec import Spec
 
 if TYPE_CHECKING:
     import gymnasium
@@ -69,7 +69,7 @@ def learn_env(
     """
     if learner is None:
         given, estimate = _given(env, given, contexts, horizon, terminal, estimate)
-        episodes = Choice(episodes=episodes).episodes
+        episodes = Spec(episodes=episodes).episodes
         learner = Learner(
             given,
             algorithm,

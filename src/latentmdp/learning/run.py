@@ -13,8 +13,9 @@ import numpy as np
 
 from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
-from latentmdp.learning.session import Observer, Session, Spec
+from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, refusing_misfits
 
 if TYPE_CHECKING:

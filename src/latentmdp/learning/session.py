@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.counts import Counts
-from latentmdp.errors import ModelError
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.learning.state_check import checked_run
 
@@ -30,24 +30,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept")
 WHOLE = ("episode", "length", "updates", "kept")
 CHUNK = 10**6  # episodes of one call of the step simulator, so that it can be interrupted
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What was asked for; with the model it determines a run to the bit."""
-
-    algorithm: str = "mvp"
-    episodes: int = 1
-    policy_class: str = "markov"
-    delta: float = 0.1
-    bonus_scale: float = 1.0
-    seed: int = 0
-    simulator: str = "counts"
-    ties: str = "secondary"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise ModelError(f"seed must be a whole number of at least 0; it is {self.seed!r}")
 
 
 @dataclass(frozen=True)
@@ -81,24 +63,14 @@ class Session:
     """A run under way; `next_phase` until `done == spec.episodes`. Its state is plain data."""
 
     def __init__(self, model: LatentMDP, spec: Spec, oracle: Answer | None = None) -> None:
-        simulation, solver = np.random.SeedSequence(int(spec.seed)).spawn(2)
+        simulation, solver = np.random.SeedSequence(spec.seed).spawn(2)
         started = time.perf_counter()
-        learner = Learner(
-            model,
-            spec.algorithm,
-            episodes=spec.episodes,
-            policy_class=spec.policy_class,
-            delta=spec.delta,
-            bonus_scale=spec.bonus_scale,
-            ties=spec.ties,
-            seed=solver,
-            counts=Counts.for_model(model),
-            oracle=oracle,
-        )
+        counts = Counts.for_model(model)
+        learner = Learner(model, **spec.for_learner(), seed=solver, counts=counts, oracle=oracle)
         self.seconds = {"planning": time.perf_counter() - started, "simulation": 0.0}
         self._set_up(model, spec, learner, np.random.default_rng(simulation))
         self.rows: list[tuple[float, ...]] = []  # of the table: `COLUMNS` by phase
-        self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
+        self.targets = [spec.episodes]  # where the run is to stop; `extend` adds one
         self.done, self.pending = 0, 0  # episodes of finished phases; of one that was stopped
         self.stayed = False  # whether the last update left the policy in force
 
@@ -110,7 +82,7 @@ class Session:
     def extend(self, episodes: int) -> None:
         """Ask for so many more."""
         target = self.target + int(episodes)
-        replace(self.learner.choice, episodes=target)  # refuses too many
+        replace(self.spec, episodes=target).check_algorithm()  # refuses too many
         self.targets.append(target)
 
     def _set_up(
@@ -132,7 +104,7 @@ class Session:
         first, length, triggered = self.done + 1, self.pending, False
         started = clock()
         left = self.target - self.done - length
-        every_episode = learner.choice.every_episode
+        every_episode = self.spec.every_episode
         left = min(left, 1) if every_episode else left
         while left > 0 and not triggered:
             if stop is not None and stop():

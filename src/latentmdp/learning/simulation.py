@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latentmdp.counts import Counts
-from latentmdp.errors import ModelError
 from latentmdp.policy import check_fits
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SIMULATORS = ("counts", "episodes")
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
 PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
 PICKED = 32  # episodes that may be picked out of a block one by one
@@ -51,8 +49,6 @@ class Simulator:
         patience: float = PATIENCE,
         picked: int = PICKED,
     ) -> None:
-        if kind not in SIMULATORS:
-            raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
         from latentmdp.kernels import chain, count_simulation, step_simulation, structs
         from latentmdp.kernels.samplers import SCRATCH, address
 

@@ -25,6 +25,7 @@ from latentmdp.formats.schema import (
     truth,
     whole,
 )
+from latentmdp.learning.spec import Spec
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
@@ -191,16 +192,11 @@ def _path(path: Any, learner: dict[str, Any], known: dict[str, Any]) -> list[Any
 
 def checked_run(state: Any, model: LatentMDP) -> State:
     """A run's state that can be trusted, but for its solver's; it is a run of this model."""
-    from latentmdp.learning.simulation import SIMULATORS
-
     found = fitting(state, {**RUN, "learner": {}}, {})
     learner = found["learner"] = checked_learner(state["learner"], "learner.")
     found["targets"] = found["targets"].tolist()
-    spec = found["spec"]
-    if {name: spec[name] for name in CHOICE} != learner["choice"]:
+    if Spec(**found["spec"]).for_learner() != learner["choice"]:
         raise ModelError("spec must be what the learner's choice is; it is not")
-    if spec["simulator"] not in SIMULATORS:
-        raise ModelError(f"spec.simulator must be one of {', '.join(SIMULATORS)}")
     _check_same_model(learner, model)
     _check_table(found)
     _check_snapshots(learner["counts"], (found["done"] + found["pending"]) * model.H)

@@ -21,7 +21,8 @@ from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Phase, Spec
+    from latentmdp.learning.session import Phase
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.theory.audit_report import AuditReport
 

@@ -19,7 +19,7 @@ from latentmdp.optimism.confidence import RULES
 from latentmdp.theory.optimistic import optimistic_alpha
 
 if TYPE_CHECKING:
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats
-from latentmdp.optimism.confidence import Bonus, Evidence, Interval, Setting, rule_named
+from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
@@ -60,9 +60,6 @@ def optimistic_alpha(
     rule = rule_named(spec.algorithm)
     if rule.random:
         return None
-    setting = Setting(
-        model.M, model.S, model.A, model.H, spec.episodes, spec.delta, spec.bonus_scale
-    )
     # the audit's own logarithm, so that a wrong one in the learner shows
     log = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
     evidence = _evidence(counts)
@@ -72,7 +69,7 @@ def optimistic_alpha(
     elif spec.algorithm == "bernstein":
         answer = _bernstein(evidence, log, spec.bonus_scale, variant)
     else:
-        answer = rule.compute(evidence, setting, np.random.default_rng(0))
+        answer = rule.compute(evidence, spec.setting(model), np.random.default_rng(0))
     unknown = (counts.N == 0) & (not rule.own_unvisited)
     if isinstance(answer, Bonus):
         return _bonus(model, policy, evidence, answer, unknown, rule.cap, variant.reward)

@@ -14,6 +14,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
+from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
@@ -54,8 +55,7 @@ def max_variance(
     >>> round(found.lower, 12), found.lower == found.upper
     (0.25, True)
     """
-    if policy_class not in ("history", "markov"):
-        raise ModelError(f"policy_class must be 'history' or 'markov'; it is {policy_class!r}")
+    check_policy_class(policy_class)
     if model.H * model.S * model.M * 2 > 10 * SCRATCH:
         raise ModelError(
             f"max_variance needs H*S*M of at most {5 * SCRATCH}; "
