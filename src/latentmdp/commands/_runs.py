@@ -6,17 +6,18 @@ asks every run to stop; a process whose parent has gone stops by itself.
 """
 
 import os
-import signal
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from latentmdp._interrupts import StopRequest, interrupts_set
 from latentmdp._stack import with_room
-from latentmdp._workers import Pool
+from latentmdp._workers import Pool, begin_worker
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -57,20 +58,24 @@ class Task(NamedTuple):
 
 
 def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
-    """One after the other, or in processes: the same bits."""
-    workers = min(len(tasks), jobs or os.cpu_count() or 1)
-    if workers == 1:
-        return [run_task(task, quiet) for task in tasks]
-    from multiprocessing import get_context
+    """One after the other, or in processes: the same bits. Ctrl-C asks all of them to stop."""
+    _stop.clear()
+    with interrupts_set(_stop):
+        workers = min(len(tasks), jobs or os.cpu_count() or 1)
+        if workers == 1:
+            return [run_task(task, quiet) for task in tasks]
+        return _run_in_processes(tasks, workers)
 
-    stop = get_context("spawn").Event()
-    with Pool(workers, _begin_worker, stop, os.getpid()) as pool:
+
+def _run_in_processes(tasks: list[Task], workers: int) -> list[dict[str, Any]]:
+    stop_workers = get_context("spawn").Event()
+    with Pool(workers, _begin_run_worker, stop_workers, os.getpid()) as pool:
         left: Any = [pool.submit(run_task, task, True) for task in tasks]
         futures = list(left)
         while left:
             done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
-            if _caught or any(future.exception() for future in done):
-                stop.set()
+            if _stop.is_set() or any(future.exception() for future in done):
+                stop_workers.set()
     try:
         return [future.result() for future in futures]
     except BrokenProcessPool:
@@ -94,8 +99,8 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
 
         with _progress(session, run.optimal[0], quiet) as show:
             saved = time.monotonic()
-            while session.done < session.target and not _caught:
-                session.next_phase(stop=_caught.__len__)
+            while session.done < session.target and not _stop.is_set():
+                session.next_phase(stop=_stop.is_set)
                 show()
                 if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
                     now().checkpoint(task.place)
@@ -110,37 +115,20 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- being stopped
 
-_caught: list[int] = []  # signals, or other reasons to stop, of this process
+_stop = StopRequest()  # set when the runs of this process are to end at the next phase
 _busy = threading.Lock()  # held while a run is under way
 
 
-def _begin_worker(stop: Any, parent: int) -> None:
-    """In a new process: ignore Ctrl-C, watch for the word of the parent and for its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
-    threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
+def _begin_run_worker(stop_workers: Any, parent: int) -> None:
+    """In a new process: stop when the parent says so, or when it has ended."""
+    begin_worker(parent, _busy)
+    threading.Thread(target=_watch, args=(stop_workers, parent), daemon=True).start()
 
 
-def _watch(stop: Any, parent: int) -> None:
-    while not stop.is_set() and os.getppid() == parent:
+def _watch(stop_workers: Any, parent: int) -> None:
+    while not stop_workers.is_set() and os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
-    _caught.append(signal.SIGINT)
-    while os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
-    with _busy:  # an orphan would wait for its next task for ever
-        os._exit(1)
-
-
-@contextmanager
-def catching_interrupts() -> "Iterator[None]":
-    """Inside, Ctrl-C is noted and runs stop by themselves."""
-    _caught.clear()
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, frame: _caught.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    _stop.set()
 
 
 # ---------------------------------------------------------------- being watched

@@ -19,7 +19,7 @@ from latentmdp.commands._common import (
 )
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.commands._runs import Task, catching_interrupts, run_all
+from latentmdp.commands._runs import Task, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -153,9 +153,8 @@ def learn_command(
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
             lock.close()  # the run itself holds its folder
-        with catching_interrupts():
-            tasks = [task._replace(user_units=user_units) for task in tasks]
-            results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
+        tasks = [task._replace(user_units=user_units) for task in tasks]
+        results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
         if out is not None and not json:

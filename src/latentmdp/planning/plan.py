@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_raised
 from latentmdp._stack import with_room
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.policy import PolicyGraph, check_fits
 from latentmdp.policy_class import check_policy_class
 
@@ -160,7 +160,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
-    with insisting_on_interrupts():
+    with interrupts_raised():
         return plan(model, policy_class, **options)
 
 
