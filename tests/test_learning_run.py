@@ -14,7 +14,7 @@ from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
 from latentmdp.learning.spec import Spec
-from latentmdp.learning.state import FORMAT, digest
+from latentmdp.learning.state import FORMAT, checksum
 from latentmdp.optimism.confidence import RULES, register
 
 MAZE = "maze:size=3,goals=2,horizon=6"
@@ -213,7 +213,7 @@ def changed(path, **fields: object) -> None:
     state = json.loads(bytes(arrays["json"]).decode()) | fields
     state = {name: value for name, value in state.items() if value is not None}
     arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
-    arrays["digest"] = digest(arrays)
+    arrays["digest"] = checksum(arrays)
     np.savez(path, **arrays)
 
 

@@ -13,7 +13,7 @@ from latentmdp.formats.schema import STREAM, fitting, number, truth, whole
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import load_run
-from latentmdp.learning.state import digest
+from latentmdp.learning.state import checksum
 
 MAZE = "maze:size=2,goals=2,horizon=3"
 
@@ -25,7 +25,7 @@ def rewritten(path, change):
     state = json.loads(bytes(arrays["json"]).decode())
     change(arrays, state)
     arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
-    arrays["digest"] = digest(arrays)
+    arrays["digest"] = checksum(arrays)
     np.savez(path, **arrays)
 
 

@@ -187,7 +187,7 @@ class LatentMDP:
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         canonical.distributions("w", w)
         canonical.distributions("nu", nu)
-        horizon = whole("horizon", horizon, 1)
+        horizon = checked_whole("horizon", horizon, 1)
         if horizon > MAX_HORIZON:
             raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
         if not isinstance(observe_rewards, (bool, np.bool_)):
@@ -408,7 +408,7 @@ class LatentMDP:
 
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
-        from latentmdp.description import describe
+        from latentmdp.description import describe  # which takes a LatentMDP
 
         return describe(self)
 
@@ -436,7 +436,7 @@ _LABELS = (
 )  # fmt: skip
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def checked_whole(name: str, value: Any, least: int) -> int:
     """The value as a whole number of at least `least`, or a sentence."""
     ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
     if not ok or value != value // 1 or value < least:

@@ -5,6 +5,7 @@ lock, so that no two processes write there; its checkpoints replace one another 
 asks every run to stop; a process whose parent has gone stops by itself.
 """
 
+import math
 import os
 import threading
 import time
@@ -140,8 +141,6 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
     if quiet:
         yield lambda: None
         return
-    import math
-
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

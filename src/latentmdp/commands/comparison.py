@@ -2,12 +2,12 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentmdp.evaluation import evaluate
+from latentmdp.model import LatentMDP
+from latentmdp.planning import baselines
 from latentmdp.planning.plan import Plan, plan_whole, relative_gap
-
-if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
 
 BASELINES = (("weight-select-update", "wsu"), ("mean model", "mean"), ("QMDP", "qmdp"))
 
@@ -45,11 +45,8 @@ class Comparison:
     value_of_information: tuple[float, float]
 
 
-def compare_methods(model: "LatentMDP", **options: Any) -> Comparison:
+def compare_methods(model: LatentMDP, **options: Any) -> Comparison:
     """Run every baseline and both planners. The limits hold for each planner by itself."""
-    from latentmdp.evaluation import evaluate
-    from latentmdp.planning import baselines
-
     evaluate(model, baselines.policy("wsu", model))  # loads kernels; no row's time includes that
     rows: list[tuple[str, str, float, float, str]] = []
     for name, key in BASELINES:

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from latentmdp.domains import make
 from latentmdp.environments.sampling import Sampler
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
@@ -32,8 +33,6 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         if isinstance(model, str):
-            from latentmdp.domains import make
-
             model = make(model)
         if num_envs < 1:
             raise ModelError(f"num_envs must be at least 1; it is {num_envs}")

@@ -13,6 +13,9 @@ import numpy as np
 
 from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
+from latentmdp.formats.files import as_path, shown, writer_of
+from latentmdp.formats.strict_json import json_text
+from latentmdp.learning.folder import made, read_run, refuse_other, write_run
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
@@ -58,7 +61,7 @@ class Run:
 
     def in_user_units(self) -> RunInUserUnits:
         """The run for reading in the units of the rewards before `normalized()`."""
-        from latentmdp.learning.units import RunInUserUnits
+        from latentmdp.learning.units import RunInUserUnits  # which is a Run itself
 
         return RunInUserUnits(self)
 
@@ -140,7 +143,7 @@ class Run:
         of the one before it, which the update between them found to be its answer again), and
         `regret` (cumulative, at the phase's end).
         """
-        import pandas as pd
+        import pandas as pd  # loads slowly
 
         table = dict(self.state["table"])
         table["regret"] = np.cumsum(table["length"] * (self.best_value - table["value"]))
@@ -240,10 +243,6 @@ class Run:
         All of them or none. A folder that holds another run, or more of this one, is left as it is
         unless `overwrite` says otherwise.
         """
-        from latentmdp.formats.files import writer_of
-        from latentmdp.formats.strict_json import json_text
-        from latentmdp.learning.folder import made, refuse_other, write_run
-
         place = made(folder)
         if not overwrite:
             refuse_other(place, self.model, self.state["spec"], self.state)
@@ -263,23 +262,19 @@ class Run:
 
         Whatever happens, a whole checkpoint is there.
         """
-        from latentmdp.learning.folder import made, write_run
-
         place = made(folder)
         write_run(place, self.model, self._whole_state())
         return place
 
     def _whole_state(self) -> State:
-        from latentmdp.learning.folder import digest
-
         return self.state | {
             "optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal,
-            "model": digest(self.model),
+            "model": self.model.digest,
         }  # fmt: skip
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Cumulative regret against episodes, both logarithmic; a band where `V*` is bracketed."""
-        import matplotlib.pyplot as plt
+        import matplotlib.pyplot as plt  # loads slowly
 
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
@@ -299,9 +294,6 @@ class Run:
 
 def load_run(folder: str | Path) -> Run:
     """A saved run, complete or interrupted."""
-    from latentmdp.formats.files import as_path, shown
-    from latentmdp.learning.folder import read_run
-
     place = as_path(folder)
     if not (place / "run.npz").exists():
         raise ModelError(f"{shown(place)} must be a run's folder; it has no run.npz")

@@ -25,7 +25,9 @@ from latentmdp.formats.schema import (
     truth,
     whole,
 )
+from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import Spec
+from latentmdp.optimism.model import Known
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
@@ -133,8 +135,6 @@ def _known(state: Any, where: str) -> tuple[dict[str, Any], Sizes]:
 
 def _estimated(state: dict[str, Any], known: dict[str, Any]) -> tuple[list[str], tuple[int, int]]:
     """The names of what is estimated, and the shape of the record of rewards seen."""
-    from latentmdp.learning.knowledge import ESTIMABLE
-
     names = state.get("estimate")
     if not isinstance(names, list) or names != [name for name in ESTIMABLE if name in names]:
         raise ModelError(f"knowledge.estimate must name some of {', '.join(ESTIMABLE)}, in order")
@@ -213,8 +213,6 @@ def checked_folder(state: State) -> dict[str, Any]:
 
 def _check_same_model(learner: State, model: LatentMDP) -> None:
     """The learner knows this model and counts its outcomes: the simulator writes them by place."""
-    from latentmdp.optimism.model import Known
-
     known, counts = Known.of(model), learner["counts"]
     saved = learner["knowledge"]["known"]
     for name in (field.name for field in fields(Known)):

@@ -15,12 +15,12 @@ from latentmdp.formats.schema import Table, fitting, number, whole
 from latentmdp.formats.strict_json import read_json
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, check_fits
-from latentmdp.report.encode import WIDTHS
-from latentmdp.report.phases import FILE, identity, policy_data
+from latentmdp.report.encode import WIDTHS, pack_whole
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
+FILE = "explorer.json"
 PARTS = tuple(field.name for field in fields(PolicyGraph))
 PLACE: Table = {  # where a phase lies in the run's table, and what the table says there
     "number": whole(below="phases"), "episode": whole(), "length": whole(), "value": number(),
@@ -50,6 +50,30 @@ def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
     except ModelError as error:
         cure = "delete the file, and the report plays the run again"
         raise refusal(file, f"must be as save_phases wrote it; {error} ({cure})") from None
+
+
+def identity(run: "Run") -> dict[str, Any]:
+    """What tells this run, as far as it has got, from others."""
+    table = run.state["table"]
+    sums = [float(np.sum(table[name])) for name in ("length", "value", "updates")]
+    return {**run.state["spec"], "episodes_played": run.episodes, "sums": sums}
+
+
+def policy_data(policy: PolicyGraph) -> dict[str, Any]:
+    """The graph's arrays; a Markov policy's table alone."""
+    if policy.is_markov:
+        return {"table": pack_whole(policy.table)}
+    return {
+        "step": pack_whole(policy.step),
+        "state": pack_whole(policy.state),
+        "action": pack_whole(policy.action),
+        "degree": pack_whole(np.diff(policy.indptr)),
+        "symbol": pack_whole(policy.symbol),
+        "next": pack_whole(policy.next),
+        "node": pack_whole(policy.node),
+        "root": pack_whole(policy.root),
+        "default": pack_whole(policy.default),
+    }
 
 
 def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
@@ -95,7 +119,7 @@ def _policy(model: LatentMDP, data: Any, where: str) -> PolicyGraph:
 
 
 def _unpacked(text: Any, where: str, *kinds: str) -> np.ndarray:
-    """The numbers of `encode.whole`, or of the kinds named."""
+    """The numbers of `encode.pack_whole`, or of the kinds named."""
     kind, colon, packed = text.partition(":") if isinstance(text, str) else ("", "", "")
     if not colon or kind not in (kinds or WIDTHS):
         raise ModelError(f"{where} must be packed numbers")

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.learning.run import Run, load_run
 from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.encode import safe_json
+from latentmdp.report.groups import common_best, distinct_models, group_runs
 from latentmdp.report.html import Html, join, tag, text
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
@@ -87,8 +88,6 @@ def write_report(
 
 def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
     """The runs, and the folders of those that were given by their folder."""
-    from latentmdp.learning.run import Run, load_run
-
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
     found = [run if isinstance(run, Run) else load_run(run) for run in given]
     folders = [None if isinstance(run, Run) else Path(run) for run in given]
@@ -126,8 +125,6 @@ def _sections(
     audits: Sequence[tuple[str, Any]],
 ) -> list[tuple[str, str, Html]]:
     """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
-    from latentmdp.report.groups import common_best, distinct_models, group_runs
-
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
     best = common_best(shown, which, [plan for _, plan in plans])

@@ -16,15 +16,17 @@ import numpy as np
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
+from latentmdp.kernels.audit import proof_sums
+from latentmdp.learning.run import Run
+from latentmdp.theory.audit_report import AuditReport, build_report
 from latentmdp.theory.bounds import iota
 from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
+from latentmdp.theory.variance import max_variance
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
     from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
-    from latentmdp.theory.audit_report import AuditReport
 
 SAME = 1e-9  # values closer than this are equal
 LIKE = 1e-6  # relative: a suspected factor is known to so many digits
@@ -52,10 +54,6 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
     >>> report["decomposition"].held, report["updates"].held
     (True, True)
     """
-    from latentmdp.learning.run import Run
-    from latentmdp.theory.audit_report import build_report
-    from latentmdp.theory.variance import max_variance
-
     if not isinstance(run, Run):
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
     if run.episodes < 1:
@@ -293,8 +291,6 @@ class Auditor:
     def _add_proof(
         self, phase: Phase, alpha: Floats, opt: Floats, inside: Floats, before: Floats, t0: int
     ) -> None:
-        from latentmdp.kernels.audit import proof_sums
-
         model, policy, sums = self.model, phase.policy, self.sums
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
         proof_sums(

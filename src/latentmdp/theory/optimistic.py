@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats
+from latentmdp.kernels.audit import bonus_alpha, interval_alpha
 from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
+from latentmdp.optimism.model import Known
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
@@ -114,8 +116,6 @@ def _bonus(
     cap: float,
     reward: float,
 ) -> Floats:
-    from latentmdp.kernels.audit import bonus_alpha
-
     rows = len(evidence.N)
     c1, c2, c3 = (np.broadcast_to(x, rows).astype(float) for x in answer[:3])
     c1[unknown], c2[unknown], c3[unknown] = 0.0, np.inf, 0.0
@@ -134,9 +134,6 @@ def _interval(
     model: LatentMDP, policy: PolicyGraph, evidence: Evidence, answer: Interval, unknown: Any,
     cap: float, reward: float,
 ) -> Floats:  # fmt: skip
-    from latentmdp.kernels.audit import interval_alpha
-    from latentmdp.optimism.model import Known
-
     known = Known.of(model)
     rows, slots = len(evidence.N), len(evidence.p_hat)
     on_next = known.next_reward is not None

@@ -20,7 +20,9 @@ from latentmdp._workers import workers
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import refusal
 from latentmdp.formats.strict_json import read_json, write_json
+from latentmdp.learning.learn import learn
 from latentmdp.model import LatentMDP
+from latentmdp.planning.plan import plan_whole
 
 ALGORITHMS = ("mvp", "bernstein", "lucrl")
 OPTIMAL_WORK = 2 * 10**7
@@ -94,9 +96,6 @@ def _worst(found: dict[float, tuple[float, float]]) -> float:
 
 
 def _regret(sweep: Sweep, x: float, seed: int, algorithm: str, gap: float) -> tuple[float, float]:
-    from latentmdp.learning.learn import learn
-    from latentmdp.planning.plan import plan_whole
-
     model = sweep.make(x, seed, gap)
     limits: dict[str, Any] = {"gap": 1e-6, "time_limit": None, "work_limit": OPTIMAL_WORK}
     optimal = plan_whole(model, sweep.policy_class, **limits)
@@ -114,7 +113,7 @@ def exponent(rows: Sequence[Row]) -> tuple[float, float, float]:
     Each seed gives one least-squares slope of log regret on log size, over the sizes it has (two at
     least); the exponent is their mean, the interval Student's with one degree less than seeds.
     """
-    from scipy.stats import t
+    from scipy.stats import t  # loads slowly
 
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):

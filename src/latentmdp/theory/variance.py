@@ -13,6 +13,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
+from latentmdp.planning.plan import plan_whole
 from latentmdp.policy import PolicyGraph
 from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
@@ -20,6 +21,7 @@ from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
 from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
+from latentmdp.totals import extreme_totals
 
 SCRATCH = 4_000_000  # numbers that an ascent may hold
 
@@ -139,8 +141,6 @@ def _upper(
 
 def _spread(model: LatentMDP, values: tuple[float, float]) -> float:
     """`(b - mean)(mean - a)`, the most a variable in `[a, b]` can vary, over all means."""
-    from latentmdp.totals import extreme_totals
-
     ends = [
         extreme_totals(model.sizes, model.rows, model.nu, model.H, model.discount, sign)[
             model.w > 0
@@ -203,7 +203,5 @@ def _largest_square(
     if model.M == 1:
         _, actions = context_optimal(model)
         return bound, bound, PolicyGraph.from_table(actions[:, 0])
-    from latentmdp.planning.plan import plan_whole
-
     found = plan_whole(model, policy_class, gap=1e-3, time_limit=time_limit)
     return min(bound, found.upper), found.lower, found.policy

@@ -11,6 +11,7 @@ or dominance in them, would lose the optimum.)
 import numpy as np
 
 from latentmdp.canonical import Floats
+from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 
 Choice = tuple[int, tuple["Point", ...]]  # the action, and one point per observation after it
@@ -137,8 +138,6 @@ def upper_envelope(points: list, low: float, high: float) -> list:
 
 def value_range(model: LatentMDP) -> tuple[Floats, Floats]:
     """`(low, high) (H+1, M, S)`: least and largest value of each context as an MDP of its own."""
-    from latentmdp.kernels.policies import backward_induction
-
     results = []
     for sign in (-1.0, 1.0):
         value = np.zeros((model.H + 1, model.M, model.S))

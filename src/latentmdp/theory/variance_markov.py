@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels import variance as kernel
+from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.theory.variance_history import distinct_actions, value_range
 
@@ -16,15 +18,13 @@ def ascend(
     model: LatentMDP, tables: list[Ints], tolerance: float = 1e-14, max_sweeps: int = 100
 ) -> list[Ints]:
     """Each `table (H, S)` improved by single switches until none raises the variance."""
-    from latentmdp.kernels import variance as k
-
     H, M, S = model.H, model.M, model.S
     scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
     start = model.w[:, None] * model.nu
     improved = []
     for given in tables:
         table = np.array(given, dtype=np.int64)
-        k.ascend(
+        kernel.ascend(
             model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
             table, tolerance, max_sweeps, *scratch[0], *scratch[1],
         )  # fmt: skip
@@ -34,8 +34,6 @@ def ascend(
 
 def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
     """Tables to ascend from: each context's best and worst policy, and random ones."""
-    from latentmdp.kernels.policies import backward_induction
-
     tables: list[Ints] = []
     for sign in (1.0, -1.0):
         value = np.zeros((model.H + 1, model.M, model.S))
