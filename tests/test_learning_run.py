@@ -101,7 +101,7 @@ def test_resumed_anywhere_to_the_same_bits(
 
 def test_a_long_phase_is_left_and_continued_to_the_same_bits(tmp_path, monkeypatch) -> None:
     """Of the step simulator: stopped in the middle of phases, stored, and gone on with."""
-    monkeypatch.setattr("latentmdp.learning.session.CHUNK", 7)
+    monkeypatch.setattr("latentmdp.learning.session.EPISODES_PER_CALL", 7)
     model, spec = lm.make(MAZE), Spec("random", 3000, seed=2, simulator="episodes")
     whole = learn(model, "random", 3000, seed=2, simulator="episodes", optimal=(1.0, 1.0))
     session, asked, stopped = Session(model, spec), 0, 0

@@ -179,7 +179,7 @@ def test_a_hundred_runs_stay_small(tmp_path):
 
 
 def test_policies_too_large_are_left_out_and_it_is_said(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("latentmdp.report.content.BUDGET", 1500)
+    monkeypatch.setattr("latentmdp.report.content.POLICY_BYTES", 1500)
     page = Page(write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert any("Left out to keep this file small" in text for text in page.texts)
     assert sum(len(json.dumps(source["phases"])) for source in page.data["sources"]) < 2000

@@ -14,11 +14,11 @@ def main() -> None:
 
         cli.main()
     except KeyboardInterrupt:
-        from latentmdp._interrupts import ignore_interrupts
+        from latentmdp._interrupts import INTERRUPTED, ignore_interrupts
 
         ignore_interrupts()  # no traceback while Python ends
         print("latentmdp: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C has ended
 Handler = Callable[[int, FrameType | None], None]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from latentmdp._interrupts import ignore_interrupts, interrupts_held
 from latentmdp.errors import ModelError
 
-LOOK_SECONDS = 0.5  # how often a worker looks whether its parent is still there
+PARENT_CHECK_SECONDS = 0.5  # how often a worker looks whether its parent is still there
 
 
 class Pool(ProcessPoolExecutor):
@@ -95,6 +95,6 @@ def end_with(parent: int, busy: "Lock | None" = None) -> None:
 
 def _watch(parent: int, busy: "Lock | None") -> None:
     while os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(PARENT_CHECK_SECONDS)
     with busy or nullcontext():
         os._exit(1)  # an orphan would wait for its next task for ever

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp._interrupts import ignore_interrupts, resend_lost_interrupts
+from latentmdp._interrupts import INTERRUPTED, ignore_interrupts, resend_lost_interrupts
 from latentmdp._version import __version__
 from latentmdp.commands.audit import audit_command
 from latentmdp.commands.convert import convert_command
@@ -27,7 +27,6 @@ from latentmdp.commands.show import show_command
 from latentmdp.errors import KernelCacheWarning, ModelError
 from latentmdp.printing import printable
 
-INTERRUPTED = 130
 _PLAIN_FORMAT = warnings.formatwarning
 # Click's base of all usage errors; where Typer keeps it differs between versions
 UsageError: type[Any] = next(

@@ -429,7 +429,7 @@ class LatentMDP:
         )
 
 
-MAX_HORIZON = 10**6
+MAX_HORIZON = 10**6  # building takes time linear in it
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",

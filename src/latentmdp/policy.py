@@ -423,6 +423,10 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
         )
 
 
+POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))
+"""The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
+
+
 def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's."""
     if not isinstance(policy, PolicyGraph):

@@ -166,13 +166,10 @@ def read_model(
 
 def _with(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
     """The model with another horizon or discount; a limit on totals that is broken goes."""
-    from latentmdp.formats.document import check_horizon
-
     changes = {"horizon": horizon, "discount": discount}
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
         return model
-    check_horizon(horizon)
     try:
         return model.replace(**changes)
     except ModelError:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph
 
 CHECKPOINT_SECONDS = 5.0
-LOOK_SECONDS = 0.1  # how often a process looks whether it is to stop
+STOP_CHECK_SECONDS = 0.1  # how often a process looks whether it is to stop
 
 
-class Task(NamedTuple):
+class RunTask(NamedTuple):
     """A run to do: from a folder's checkpoint, or from the beginning."""
 
     place: Path | None
@@ -58,7 +58,7 @@ class Task(NamedTuple):
         return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
 
 
-def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
+def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
     """One after the other, or in processes: the same bits. Ctrl-C asks all of them to stop."""
     _stop.clear()
     with interrupts_set(_stop):
@@ -68,13 +68,13 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
         return _run_in_processes(tasks, workers)
 
 
-def _run_in_processes(tasks: list[Task], workers: int) -> list[dict[str, Any]]:
+def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]]:
     stop_workers = get_context("spawn").Event()
     with Pool(workers, _begin_run_worker, stop_workers, os.getpid()) as pool:
         left: Any = [pool.submit(run_task, task, True) for task in tasks]
         futures = list(left)
         while left:
-            done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+            done, left = wait(left, timeout=STOP_CHECK_SECONDS, return_when=FIRST_EXCEPTION)
             if _stop.is_set() or any(future.exception() for future in done):
                 stop_workers.set()
     try:
@@ -86,7 +86,7 @@ def _run_in_processes(tasks: list[Task], workers: int) -> list[dict[str, Any]]:
 
 
 @with_room
-def run_task(task: Task, quiet: bool) -> dict[str, Any]:
+def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
     """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
     from latentmdp.learning.folder import locked
     from latentmdp.learning.run import Run
@@ -128,7 +128,7 @@ def _begin_run_worker(stop_workers: Any, parent: int) -> None:
 
 def _watch(stop_workers: Any, parent: int) -> None:
     while not stop_workers.is_set() and os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(STOP_CHECK_SECONDS)
     _stop.set()
 
 

@@ -13,7 +13,7 @@ BASELINES = (("weight-select-update", "wsu"), ("mean model", "mean"), ("QMDP", "
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodResult:
     """One method: what its policy earns and how far that is from its class's best bound."""
 
     name: str
@@ -40,7 +40,7 @@ class Row:
 class Comparison:
     """Rows, and brackets `(lower, upper)` on what memory and information are worth."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MethodResult, ...]
     value_of_memory: tuple[float, float]
     value_of_information: tuple[float, float]
 
@@ -64,10 +64,10 @@ def compare_methods(model: LatentMDP, **options: Any) -> Comparison:
         rows.append((found.method, found.policy_class, found.lower, seconds, found.status))
     upper = {"markov": min(markov.upper, history.upper), "history": min(history.upper, known)}
     table = [
-        Row(name, of, value, relative_gap(value, max(value, upper[of])), seconds, status)
+        MethodResult(name, of, value, relative_gap(value, max(value, upper[of])), seconds, status)
         for name, of, value, seconds, status in rows
     ]
-    table.append(Row("knowing the context", "bound", known, None, known_seconds, "exact"))
+    table.append(MethodResult("knowing the context", "bound", known, None, known_seconds, "exact"))
     return Comparison(
         tuple(table),
         _difference(history, markov.lower, upper["markov"]),

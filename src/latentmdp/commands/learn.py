@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp._interrupts import INTERRUPTED
 from latentmdp.commands._common import (
     AsJson,
     Discount,
@@ -19,16 +20,15 @@ from latentmdp.commands._common import (
 )
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.commands._runs import Task, run_all
+from latentmdp.commands._runs import RunTask, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
 
-INTERRUPTED = 130
 SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
-MOST = 100_000  # runs of one command
+MOST_RUNS = 100_000  # runs of one command
 GOES_WITH_RESUME = ("resume", "jobs", "json", "user_units")
 
 
@@ -127,8 +127,8 @@ def learn_command(
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
     for name, number in (("--seeds", seeds), ("--jobs", jobs)):
-        if number is not None and not 1 <= number <= MOST:
-            raise typer.BadParameter(f"{name} must be from 1 to {MOST}; it is {number}")
+        if number is not None and not 1 <= number <= MOST_RUNS:
+            raise typer.BadParameter(f"{name} must be from 1 to {MOST_RUNS}; it is {number}")
     with ExitStack() as lock:
         if resume is not None:
             _refuse_settings(ctx)
@@ -181,7 +181,9 @@ def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[Spe
     return [checked(Spec(seed=seed, **asked), model) for seed in seeds]
 
 
-def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool) -> list[Task]:
+def _new_tasks(
+    model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool
+) -> list[RunTask]:
     """One run per seed; with `out` each has its folder and a checkpoint from the start."""
     from latentmdp.formats.strict_json import write_json
     from latentmdp.learning.learn import find_optimal
@@ -189,7 +191,7 @@ def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: 
     if out is not None and ((out / "run.npz").exists() or (out / SEEDS).exists()):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
     optimal = find_optimal(model, specs[0])
-    tasks = [Task(None, model, spec, *optimal) for spec in specs]
+    tasks = [RunTask(None, model, spec, *optimal) for spec in specs]
     if out is None:
         return tasks
     places = [out / f"seed-{spec.seed}" if many else out for spec in specs]
@@ -197,13 +199,13 @@ def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: 
         task.begin().checkpoint(place)
     if many:
         write_json(out / SEEDS, {"seeds": [spec.seed for spec in specs]})
-    return [Task(place) for place in places]
+    return [RunTask(place) for place in places]
 
 
-def _tasks_to_resume(folder: Path) -> list[Task]:
+def _tasks_to_resume(folder: Path) -> list[RunTask]:
     """The folder's run, or the runs of its seeds."""
     if (folder / "run.npz").exists():
-        return [Task(folder)]
+        return [RunTask(folder)]
     if not (folder / SEEDS).exists():
         raise ModelError(
             f"{folder} must hold a run; it has no run.npz and no {SEEDS} (if it was interrupted "
@@ -213,7 +215,7 @@ def _tasks_to_resume(folder: Path) -> list[Task]:
     for place in places:
         if not (place / "run.npz").exists():
             raise ModelError(f"{folder} must hold a run of every seed; {place} has no run.npz")
-    return [Task(place) for place in places]
+    return [RunTask(place) for place in places]
 
 
 def _seeds_of(folder: Path) -> list[int]:

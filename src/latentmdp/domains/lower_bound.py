@@ -12,17 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.domains.spec import (
-    MAX_HORIZON,
-    MAX_SEED,
-    Domain,
-    Key,
-    generator,
-    parse_spec,
-    require_size,
-)
+from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, parse_spec, require_size
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model import MAX_HORIZON, LatentMDP
 from latentmdp.policy_class import check_policy_class
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.model import Known
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class EnvRun(NamedTuple):

@@ -44,7 +44,7 @@ def made(folder: str | Path) -> Path:
     return place
 
 
-MODEL, NEXT_MODEL, STATE = "model.npz", "model-next.npz", "run.npz"
+MODEL_FILE, NEXT_MODEL_FILE, RUN_FILE = "model.npz", "model-next.npz", "run.npz"
 _written: dict[Path, tuple[int, str]] = {}  # what this process wrote: when, which model
 
 
@@ -56,16 +56,16 @@ def write_run(
     `run.npz` decides. It knows its model by a digest, and a new model waits as `model-next.npz`
     until `run.npz` has taken its place: at every moment there is a whole run to read.
     """
-    file = (place / MODEL).absolute()
+    file = (place / MODEL_FILE).absolute()
     when = file.stat().st_mtime_ns if file.exists() else 0
-    targets: list[tuple[PathLike, Writer]] = [(place / STATE, state_writer(state))]
+    targets: list[tuple[PathLike, Writer]] = [(place / RUN_FILE, state_writer(state))]
     targets += [(place / name, write) for name, write in (more or {}).items()]
     if _written.get(file) == (when, model.digest):  # it is there from an earlier checkpoint
         write_together(targets)
         return
-    write_together([(place / NEXT_MODEL, model_writer(model)), *targets])
+    write_together([(place / NEXT_MODEL_FILE, model_writer(model)), *targets])
     try:
-        os.replace(place / NEXT_MODEL, file)
+        os.replace(place / NEXT_MODEL_FILE, file)
     except OSError as error:
         raise refusal(file, f"cannot be written: {reason(error)}") from None
     _written[file] = (file.stat().st_mtime_ns, model.digest)
@@ -73,8 +73,8 @@ def write_run(
 
 def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
     """The model, the checked state of a run, and `optimal` and `seconds_optimal` beside it."""
-    with refusing_misfits(place / STATE, "run"):
-        state = load_state(place / STATE, "run")
+    with refusing_misfits(place / RUN_FILE, "run"):
+        state = load_state(place / RUN_FILE, "run")
         more = checked_folder(state)
         model = _read_model(place, more["model"])
         return model, checked_run(state, model), more
@@ -83,12 +83,14 @@ def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
 def _read_model(place: Path, expected: str) -> LatentMDP:
     """The run's own model; it waits under another name if a process was killed just then."""
     with suppress(ModelError):
-        waiting = load(place / NEXT_MODEL)
+        waiting = load(place / NEXT_MODEL_FILE)
         if waiting.digest == expected:
             return waiting
-    model = load(place / MODEL)
+    model = load(place / MODEL_FILE)
     if model.digest != expected:
-        raise refusal(place / MODEL, "must be the model of run.npz beside it; it is another one")
+        raise refusal(
+            place / MODEL_FILE, "must be the model of run.npz beside it; it is another one"
+        )
     return model
 
 
@@ -101,8 +103,8 @@ def refuse_other(
     `force` is how a person says that what is there may be lost.
     """
     try:
-        if not (place / STATE).exists():
-            if (place / MODEL).exists() and load(place / MODEL).digest != model.digest:
+        if not (place / RUN_FILE).exists():
+            if (place / MODEL_FILE).exists() and load(place / MODEL_FILE).digest != model.digest:
                 raise ModelError("another model")
             return
         try:

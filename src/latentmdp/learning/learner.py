@@ -15,11 +15,11 @@ in every episode, and a row without visits has no estimate at all.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
@@ -35,7 +35,7 @@ from latentmdp.learning.state import (
     save_state,
 )
 from latentmdp.learning.state_check import checked_learner
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.model import Known
-
-Array = np.ndarray[Any, np.dtype[Any]]
-PARTS = tuple(field.name for field in fields(PolicyGraph))
 
 
 class Learner:
@@ -204,7 +201,7 @@ class Learner:
             "choice": self.spec.for_learner(),
             "knowledge": self.knowledge.state(),
             "counts": self.counts.to_arrays(),
-            "policy": {name: getattr(self.policy, name) for name in PARTS},
+            "policy": {name: getattr(self.policy, name) for name in POLICY_PARTS},
             "random": generator_state(self.random),
             "solver": self.solver.state(),
             "episode": self.episode,
@@ -225,7 +222,7 @@ class Learner:
         self.spec = Spec(**state["choice"])
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
-        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
         check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]

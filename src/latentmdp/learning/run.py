@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp._stack import with_room
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import as_path, shown, writer_of
 from latentmdp.formats.strict_json import json_text
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from latentmdp.learning.units import RunInUserUnits
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Run:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept")
-WHOLE = ("episode", "length", "updates", "kept")
-CHUNK = 10**6  # episodes of one call of the step simulator, so that it can be interrupted
+WHOLE_COLUMNS = ("episode", "length", "updates", "kept")
+EPISODES_PER_CALL = 10**6  # of the step simulator, so that it can be interrupted
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Session:
                 self.pending = length
                 self.seconds["simulation"] += clock() - started
                 return
-            budget = left if self.spec.simulator == "counts" else min(left, CHUNK)
+            budget = left if self.spec.simulator == "counts" else min(left, EPISODES_PER_CALL)
             k, triggered = self.simulator.run(learner.counts, budget)
             assert 0 < k <= budget, f"the simulator must play 1 to {budget} episodes, not {k}"
             length += k
@@ -154,11 +154,10 @@ class Session:
 
     def table(self) -> dict[str, Array]:
         """The columns so far, as arrays `(phases,)`."""
+        kinds = {name: np.int64 if name in WHOLE_COLUMNS else np.float64 for name in COLUMNS}
         return {
-            name: np.array(
-                [row[i] for row in self.rows], dtype=np.int64 if name in WHOLE else np.float64
-            )
-            for i, name in enumerate(COLUMNS)
+            name: np.array([row[i] for row in self.rows], dtype=kind)
+            for i, (name, kind) in enumerate(kinds.items())
         }
 
     def state(self) -> State:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
 from latentmdp.kernels import step_simulation, structs
 from latentmdp.kernels.chain import build_chain
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
-PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
+WALK_BLOCKS = 2.0  # walk step by step as long as that costs about so many blocks
 PICKED = 32  # episodes that may be picked out of a block one by one
 EMPTY = np.zeros(0, dtype=np.int64)
 
@@ -49,7 +49,7 @@ class Simulator:
         kind: str = "counts",
         *,
         margin: float = MARGIN,
-        patience: float = PATIENCE,
+        patience: float = WALK_BLOCKS,
         picked: int = PICKED,
     ) -> None:
         self.kind, self.margin, self.patience, self.random = kind, margin, patience, random
@@ -57,7 +57,7 @@ class Simulator:
         rows, H = model.M * model.S * model.A, model.H
         self._set_world(
             structs.World(
-                prepare(model),
+                model_rows(model),
                 structs.PolicyNodes(*self._skeleton, _ints(0, 0)),
                 cell_of=_ints(0, 0),
                 counts=structs.RowCounts(EMPTY, EMPTY, EMPTY, EMPTY),
@@ -156,7 +156,7 @@ class Simulator:
         return chain.node[cells], chain.row[cells], self.world.path_outcomes.copy()
 
 
-def prepare(model: LatentMDP) -> structs.ModelRows:
+def model_rows(model: LatentMDP) -> structs.ModelRows:
     """The model as kernels take it: own arrays, so that they are compiled for one kind."""
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)

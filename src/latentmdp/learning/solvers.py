@@ -7,10 +7,11 @@ from there; `random` and `oracle` need no optimism and are here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import memory_budget
 from latentmdp.formats.schema import STREAM, fitting
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from latentmdp.counts import Counts
     from latentmdp.learning.spec import Spec
     from latentmdp.optimism.model import Known
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Answer(NamedTuple):

@@ -17,7 +17,7 @@ from latentmdp.formats.schema import (
     MOST,
     STREAM,
     TEXT,
-    Sizes,
+    NamedSizes,
     Table,
     fitting,
     number,
@@ -28,7 +28,7 @@ from latentmdp.formats.schema import (
 from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import Spec
 from latentmdp.optimism.model import Known
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import POLICY_PARTS
 
 if TYPE_CHECKING:
     from latentmdp.learning.state import State
@@ -118,10 +118,10 @@ def checked_learner(state: Any, where: str = "") -> State:
     return found | {"kind": state.get("kind"), "solver": state["solver"]}
 
 
-def _known(state: Any, where: str) -> tuple[dict[str, Any], Sizes]:
+def _known(state: Any, where: str) -> tuple[dict[str, Any], NamedSizes]:
     """What is taken as known, and the sizes that everything else must have."""
     names = ("M", "S", "A", "H")
-    sizes: Sizes = fitting(state, {name: KNOWN[name] for name in names}, {}, where)
+    sizes: NamedSizes = fitting(state, {name: KNOWN[name] for name in names}, {}, where)
     sizes["rows"] = sizes["M"] * sizes["S"] * sizes["A"]
     sizes["row ends"] = sizes["rows"] + 1
     known = fitting(state, KNOWN, sizes, where)
@@ -257,4 +257,4 @@ def _check_snapshots(counts: dict[str, np.ndarray], steps: int) -> None:
         raise ModelError(f"learner.counts.n must sum to {steps}, the steps played; it does not")
 
 
-assert tuple(POLICY) == tuple(field.name for field in fields(PolicyGraph))
+assert tuple(POLICY) == POLICY_PARTS

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
     from latentmdp.report.groups import Group
 
-BUDGET = 4_000_000  # bytes for the explorer's policies
+POLICY_BYTES = 4_000_000  # bytes for the explorer's policies
 MAX_SOURCES = 16  # learners in the explorer
 
 
@@ -155,7 +155,7 @@ def _sources(
 ) -> tuple[list[dict[str, Any]], str]:
     """Policies of each group's first run, as many as the budget allows; and what was left out."""
     sources: list[dict[str, Any]] = []
-    left = BUDGET
+    left = POLICY_BYTES
     notes = []
     for i, (group, found) in enumerate(zip(groups, members, strict=True)):
         if i >= MAX_SOURCES:

@@ -12,12 +12,12 @@ from latentmdp.model import LatentMDP
 from latentmdp.report.encode import rounded
 from latentmdp.theory.bounds import lower_bound, max_updates, upper_bound
 from latentmdp.theory.exploration import exploring_from
+from latentmdp.theory.optimistic import PAPER_ALGORITHMS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
-LARGE = 2**23  # nodes x contexts x states of an optimistic evaluation that is done 40 times
-PROVED = ("mvp", "bernstein")  # the algorithms of the theorem
+LARGEST_EVALUATION = 2**23  # nodes x contexts x states; it is done 40 times
 
 
 def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
@@ -27,7 +27,7 @@ def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
     by what any total in an interval can have, a quarter of its squared length.
     """
     spec, model = run.spec, run.model
-    if spec.algorithm not in PROVED or spec.bonus_scale < 1.0:
+    if spec.algorithm not in PAPER_ALGORITHMS or spec.bonus_scale < 1.0:
         return None
     variance = (model.max_return - model.min_return) ** 2 / 4.0
     bound = upper_bound(
@@ -47,7 +47,7 @@ def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
 def exploring_begins(run: "Run") -> float | None:
     """The episode from which bonuses no longer cover the run's last policy; None for large ones."""
     policy = run.policy
-    if policy.N * run.model.M * run.model.S > LARGE:
+    if policy.N * run.model.M * run.model.S > LARGEST_EVALUATION:
         return None
     return exploring_from(run.model, policy, run.spec)
 

@@ -17,7 +17,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
-from latentmdp.report.stored_phases import FILE, identity, load_phases, policy_data
+from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.session import Phase
 
 PER_DECADE = 8  # phases that a collector keeps for each factor of ten in episodes
-LARGE = 20_000  # nodes and successors; a larger policy keeps only what the true model can reach
+LARGE_POLICY = 20_000  # nodes and successors; a larger one keeps what the true model can reach
 
 
 def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[int]:
@@ -141,7 +141,7 @@ def save_phases(
             np.array([p.episode for p in phases]), np.array([p.value for p in phases]), count
         )
         data = [phase_data(run, *pairs[i]) for i in chosen]
-    path = Path(folder) / FILE
+    path = Path(folder) / EXPLORER_FILE
     write_json(path, {"format": "latentmdp explorer", "of": identity(run), "phases": data})
     return path
 
@@ -195,9 +195,9 @@ def slim(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
     if policy.is_markov:
         return policy
     policy = policy.prune()
-    if policy.N + len(policy.node) > LARGE:
+    if policy.N + len(policy.node) > LARGE_POLICY:
         policy = policy.prune(model)
-    if policy.N + len(policy.node) <= 10 * LARGE:
+    if policy.N + len(policy.node) <= 10 * LARGE_POLICY:
         policy = policy.merge()
     return policy
 

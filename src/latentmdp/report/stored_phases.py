@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +13,25 @@ from latentmdp.formats.files import refusal
 from latentmdp.formats.schema import Table, fitting, number, whole
 from latentmdp.formats.strict_json import read_json
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
 from latentmdp.report.encode import WIDTHS, pack_whole
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
-FILE = "explorer.json"
-PARTS = tuple(field.name for field in fields(PolicyGraph))
+EXPLORER_FILE = "explorer.json"
 PLACE: Table = {  # where a phase lies in the run's table, and what the table says there
     "number": whole(below="phases"), "episode": whole(), "length": whole(), "value": number(),
     "optimistic": number(),
 }  # fmt: skip
-COLUMNS = {name: name for name in ("episode", "length", "value")} | {
+TABLE_COLUMNS = {name: name for name in ("episode", "length", "value")} | {
     "optimistic": "optimistic_value"
 }
 
 
 def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
     """What `save_phases` left for this very run; None if there is nothing or it is of another."""
-    file = folder / FILE
+    file = folder / EXPLORER_FILE
     if not file.is_file():
         return None
     found = read_json(file)
@@ -79,7 +77,7 @@ def policy_data(policy: PolicyGraph) -> dict[str, Any]:
 def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     model, table = run.model, run.state["table"]
     place = fitting(phase, PLACE, {"phases": len(table["episode"])}, where)
-    for name, column in COLUMNS.items():
+    for name, column in TABLE_COLUMNS.items():
         if place[name] != table[column][place["number"]]:
             raise ModelError(f"{where}{name} must be that of the run's table; it is {place[name]}")
     policy = _policy(model, phase.get("policy"), f"{where}policy")
@@ -106,14 +104,14 @@ def _policy(model: LatentMDP, data: Any, where: str) -> PolicyGraph:
             raise ModelError(f"{where}.table must have {model.H * model.S} actions")
         policy = PolicyGraph.from_table(actions.reshape(model.H, model.S))
     else:
-        names = [name for name in PARTS if name != "indptr"]
+        names = [name for name in POLICY_PARTS if name != "indptr"]
         parts = {name: _unpacked(data.get(name), f"{where}.{name}") for name in names}
         degree = _unpacked(data.get("degree"), f"{where}.degree")
         parts["indptr"] = np.concatenate([[0], np.cumsum(degree)])
         if parts["default"].size != model.H * model.S:
             raise ModelError(f"{where}.default must have {model.H * model.S} nodes")
         parts["default"] = parts["default"].reshape(model.H, model.S)
-        policy = PolicyGraph.from_arrays(*(parts[name] for name in PARTS))
+        policy = PolicyGraph.from_arrays(*(parts[name] for name in POLICY_PARTS))
     check_fits(model, policy)
     return policy
 

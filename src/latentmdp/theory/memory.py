@@ -13,11 +13,11 @@ from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.policy_expand import expand
 
-Key = tuple[int, tuple[float, ...], tuple[float, ...]]
+NodeKey = tuple[int, tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryModel:
     """A model whose states are memory nodes, and how to turn its tables into policy graphs."""
 
     base: LatentMDP
@@ -38,12 +38,12 @@ class Memory:
         return expand(self.base, self.start.get, step, choose)
 
 
-def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | None:
+def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel | None:
     """Nodes `(state, belief, collected reward by context)`, rounded to `digits` to merge.
 
     None if that takes more than `limit` outcomes.
     """
-    ids: dict[Key, int] = {}
+    ids: dict[NodeKey, int] = {}
     exact: list[tuple[int, np.ndarray, np.ndarray]] = []  # a node's first arrival
 
     def number(s: int, g: np.ndarray, C: np.ndarray) -> int:
@@ -103,4 +103,4 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | Non
         context, at, action, end, prob, reward, model.w, nu, model.H, n_actions=model.A,
         observe_rewards=False, discount=model.discount, max_return=None,
     )  # fmt: skip
-    return Memory(model, augmented, start, follow, np.array([s for s, _, _ in exact]))
+    return MemoryModel(model, augmented, start, follow, np.array([s for s, _, _ in exact]))

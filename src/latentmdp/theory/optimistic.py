@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-PAPER = ("mvp", "bernstein")
+PAPER_ALGORITHMS = ("mvp", "bernstein")  # what the theorem is about
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
 from latentmdp.totals import extreme_totals
 
-SCRATCH = 4_000_000  # numbers that an ascent may hold
+MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
 
 
 class MaxVariance(NamedTuple):
@@ -58,9 +58,9 @@ def max_variance(
     (0.25, True)
     """
     check_policy_class(policy_class)
-    if model.H * model.S * model.M * 2 > 10 * SCRATCH:
+    if model.H * model.S * model.M * 2 > 10 * MOST_SCRATCH:
         raise ModelError(
-            f"max_variance needs H*S*M of at most {5 * SCRATCH}; "
+            f"max_variance needs H*S*M of at most {5 * MOST_SCRATCH}; "
             f"it is {model.H * model.S * model.M}"
         )
     tables = ascend(model, start_tables(model, starts, seed))
@@ -110,7 +110,7 @@ def _with_memory(
     """Policies with memory found by ascent, as exact a memory as fits."""
     for digits in (12, 2, 1):
         memory = build_memory(model, limit, digits)
-        if memory is not None and memory.model.S * model.H * model.M <= SCRATCH:
+        if memory is not None and memory.model.S * model.H * model.M <= MOST_SCRATCH:
             augmented = memory.model
             as_markov = np.zeros((model.H, augmented.S), dtype=np.int64)
             for t in range(model.H):

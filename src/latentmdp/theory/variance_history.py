@@ -14,8 +14,8 @@ from latentmdp.canonical import Floats
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 
-Choice = tuple[int, tuple["Point", ...]]  # the action, and one point per observation after it
-Point = tuple[float, float, Choice | None]  # mu, q, how
+Decision = tuple[int, tuple["Moments", ...]]  # the action, and one point per observation after it
+Moments = tuple[float, float, Decision | None]  # mu, q, how
 # history, step, state, reach by context, reward collected so far by context
 Node = tuple[tuple[int, ...], int, int, Floats, Floats]
 
@@ -35,7 +35,7 @@ def history_variance(model: LatentMDP, limit: int) -> dict[tuple[int, ...], int]
     except _TooLargeError:
         return None
     actions: dict[tuple[int, ...], int] = {}
-    stack: list[tuple[tuple[int, ...], Point]] = [
+    stack: list[tuple[tuple[int, ...], Moments]] = [
         ((s,), p) for s, p in zip(starts, point, strict=True)
     ]
     while stack:
@@ -53,10 +53,10 @@ class _Search:
     def __init__(self, model: LatentMDP, limit: int) -> None:
         self.model, self.left = model, limit
         self.low, self.high = value_range(model)
-        self.actions = distinct_actions(model)
+        self.actions = action_kinds(model)
         self.observations: dict[tuple[tuple[int, ...], int], list[tuple[int, int]]] = {}
 
-    def best(self) -> tuple[tuple[Point, ...], list[int]]:
+    def best(self) -> tuple[tuple[Moments, ...], list[int]]:
         start = self.model.w[:, None] * self.model.nu
         starts = [int(s) for s in np.flatnonzero(start.any(axis=0))]
         none = np.zeros(self.model.M)
@@ -83,7 +83,7 @@ class _Search:
             sums = upper_envelope(grown, lo, hi)
         return sums
 
-    def envelope(self, node: Node, rest: tuple[float, float]) -> list[Point]:
+    def envelope(self, node: Node, rest: tuple[float, float]) -> list[Moments]:
         """The useful points of one history."""
         history, t, s, g, C = node
         self.left -= 1
@@ -92,7 +92,7 @@ class _Search:
         model = self.model
         if t == model.H:
             return [(float(g @ C), float(g @ (C * C)), None)]
-        found: list[Point] = []
+        found: list[Moments] = []
         for a in self.actions[s]:
             after: dict[tuple[int, int], tuple[Floats, Floats]] = {}
             for m in np.flatnonzero(g):
@@ -150,7 +150,7 @@ def value_range(model: LatentMDP) -> tuple[Floats, Floats]:
     return results[0], results[1]
 
 
-def distinct_actions(model: LatentMDP) -> list[list[int]]:
+def action_kinds(model: LatentMDP) -> list[list[int]]:
     """By state, one action of each kind: actions whose rows agree in all contexts are one kind."""
     kinds = []
     for s in range(model.S):

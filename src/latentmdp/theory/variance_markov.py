@@ -8,7 +8,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels import variance as kernel
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
-from latentmdp.theory.variance_history import distinct_actions, value_range
+from latentmdp.theory.variance_history import action_kinds, value_range
 
 CENTRES = 9  # values of c tried in the search's bound
 Place = tuple[int, int, float]  # context, state, reward collected so far
@@ -59,7 +59,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
     start = model.w[:, None] * model.nu
     ends = (start * low[0]).sum(), (start * high[0]).sum()
     centres = np.linspace(*ends, CENTRES)
-    actions = distinct_actions(model)
+    actions = action_kinds(model)
     memo: dict[tuple[int, Place], Floats] = {}
     table = np.zeros((model.H, model.S), dtype=np.int64)
     best: list = [incumbent, None]
