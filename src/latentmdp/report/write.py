@@ -3,16 +3,17 @@
 import base64
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
 from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
@@ -20,7 +21,7 @@ from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.encode import safe_json
 from latentmdp.report.groups import common_best, distinct_models, group_runs
-from latentmdp.report.html import Html, join, tag, text
+from latentmdp.report.html import TEMPLATES
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
 
@@ -82,7 +83,7 @@ def write_report(
         parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
         data.setdefault("lead", study_lead(studies))
     html = _page(title or (_title(found) if found else studies[0].title), parts, data)
-    write_atomically(path, lambda file: _write(file, html))
+    write_atomically(path, writer_of(html.encode("utf-8")))
     return Path(path)
 
 
@@ -123,7 +124,7 @@ def _sections(
     data: dict[str, Any],
     plans: Sequence[tuple[str, "Plan"]],
     audits: Sequence[tuple[str, Any]],
-) -> list[tuple[str, str, Html]]:
+) -> list[tuple[str, str, Markup]]:
     """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
     models, which = distinct_models(runs)
     groups = group_runs(runs, which)
@@ -155,27 +156,19 @@ def _sections(
     return found
 
 
-def _page(title: str, parts: Sequence[tuple[str, str, Html]], data: dict[str, Any]) -> str:
+def _page(title: str, parts: Sequence[tuple[str, str, Markup]], data: dict[str, Any]) -> str:
     folder = files("latentmdp.report") / "page"
     source = {name: (folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS}
     script = '"use strict";\n(() => {\n' + "\n".join(source.values()) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    values = {
-        "title": text(title),
-        "lead": text(data.pop("lead")),
-        "version": text(__version__),
-        "date": text(datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        "style": (folder / "page.css").read_text(encoding="utf-8"),
-        "contents": join(tag("a", name, href=f"#{ident}") for ident, name, _ in parts),
-        "sections": join(html for _, _, html in parts),
-        "data": safe_json(data),
-        "script_hash": f"sha256-{digest}",
-        "script": script,
-    }
-    template = (folder / "page.html").read_text(encoding="utf-8")
-    # one pass: what is put in is never looked at again
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
-
-
-def _write(file: Any, html: str) -> None:
-    file.write(html.encode("utf-8"))
+    return TEMPLATES.get_template("page.html").render(
+        title=title,
+        lead=data.pop("lead"),
+        version=__version__,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        parts=parts,
+        data=safe_json(data),
+        script_hash=f"sha256-{digest}",
+        script=script,
+    )
