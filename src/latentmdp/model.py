@@ -389,13 +389,17 @@ class LatentMDP:
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
         """The symbol an agent sees with this reward there; -1 if no context can give it."""
-        rows = (np.arange(self.M) * self.S + state) * self.A + action
-        here = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
-        here = here[self.next[here] == next]
+        outcomes = self.outcomes_to(np.arange(self.M), state, action, next)
         if not self.observe_rewards:
-            return 0 if len(here) else -1
-        found = canonical.match_reward(self.reward[here], reward, self.largest_reward)
-        return int(self.symbol[here[found]]) if found >= 0 else -1
+            return 0 if len(outcomes) else -1
+        found = canonical.match_reward(self.reward[outcomes], reward, self.largest_reward)
+        return int(self.symbol[outcomes[found]]) if found >= 0 else -1
+
+    def outcomes_to(self, contexts: Ints, state: int, action: int, next: int) -> Ints:
+        """Positions of the outcomes from `(state, action)` to `next` in these contexts."""
+        rows = (contexts * self.S + state) * self.A + action
+        outcomes = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
+        return outcomes[self.next[outcomes] == next]
 
     @cached_property
     def digest(self) -> str:

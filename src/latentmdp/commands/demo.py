@@ -48,6 +48,7 @@ def demo_command(
     from latentmdp.learning.folder import made, refuse_other
     from latentmdp.learning.learn import checked
     from latentmdp.learning.spec import Spec
+    from latentmdp.planning.baselines import knowing_the_context
     from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report
 
@@ -66,8 +67,7 @@ def demo_command(
     ):
         memory = plan_whole(model, gap=1e-4, time_limit=20.0)
         markov = plan_whole(model, "markov", gap=1e-4, time_limit=None, work_limit=MARKOV_WORK)
-    values, _ = lm.context_optimal(model)
-    known = float((model.w[:, None] * model.nu * values[0]).sum())
+    known = knowing_the_context(model)
     save_picture(model, out / "maze.png")
     save_picture(model, out / "policy.png", policy=memory.policy, step=model.H // 2)
     if not json:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.evaluation import evaluate
+from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
     common_best,
@@ -78,8 +79,7 @@ def content(
         ],
     }
     if plans:
-        value = context_optimal(models[0])[0][0]  # (M, S)
-        known = float(models[0].w @ (models[0].nu * value).sum(axis=1))
+        known = knowing_the_context(models[0])
         data["informed"] = models[0].in_user_units(known) if user[0] else known
     return data
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Floats, Ints
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.policy_expand import expand
@@ -36,6 +36,25 @@ class MemoryModel:
             return None if node is None else self.follow.get((node, a, symbol, nxt))
 
         return expand(self.base, self.start.get, step, choose)
+
+
+def after_action(
+    model: LatentMDP, t: int, s: int, a: int, g: Floats, C: Floats
+) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+    """What may be observed after action `a` in state `s` at step `t`, as `(symbol, next)`.
+
+    `g (M,)`: the weight of each context; `C (M,)`: the reward collected in it so far. The values
+    are both of them after the observation.
+    """
+    after: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+    for m in np.flatnonzero(g):
+        row = (m * model.S + s) * model.A + a
+        for i in range(model.indptr[row], model.indptr[row + 1]):
+            seen = (int(model.symbol[i]), int(model.next[i]))
+            weight, collected = after.setdefault(seen, (np.zeros(model.M), np.zeros(model.M)))
+            weight[m] = g[m] * model.prob[i]
+            collected[m] = C[m] + model.discount**t * model.reward[i]
+    return after
 
 
 def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel | None:
@@ -69,15 +88,7 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel 
             done.add(node)
             s, g, C = exact[node]
             for a in range(model.A):
-                after: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-                for m in np.flatnonzero(g):
-                    row = (m * model.S + s) * model.A + a
-                    for i in range(model.indptr[row], model.indptr[row + 1]):
-                        seen = (int(model.symbol[i]), int(model.next[i]))
-                        p, c = after.setdefault(seen, (np.zeros(model.M), np.zeros(model.M)))
-                        p[m] = g[m] * model.prob[i]
-                        c[m] = C[m] + model.discount**t * model.reward[i]
-                for seen, (p, c) in after.items():
+                for seen, (p, c) in after_action(model, t, s, a, g, C).items():
                     to = number(seen[1], p, c)
                     follow[(node, a, *seen)] = to
                     following.add(to)

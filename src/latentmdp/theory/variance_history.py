@@ -10,9 +10,10 @@ or dominance in them, would lose the optimum.)
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
+from latentmdp.theory.memory import after_action
 
 Decision = tuple[int, tuple["Moments", ...]]  # the action, and one point per observation after it
 Moments = tuple[float, float, Decision | None]  # mu, q, how
@@ -94,16 +95,7 @@ class _Search:
             return [(float(g @ C), float(g @ (C * C)), None)]
         found: list[Moments] = []
         for a in self.actions[s]:
-            after: dict[tuple[int, int], tuple[Floats, Floats]] = {}
-            for m in np.flatnonzero(g):
-                row = (m * model.S + s) * model.A + a
-                for i in range(model.indptr[row], model.indptr[row + 1]):
-                    key = (int(model.symbol[i]), int(model.next[i]))
-                    weight, collected = after.setdefault(
-                        key, (np.zeros(model.M), np.zeros(model.M))
-                    )
-                    weight[m] = g[m] * model.prob[i]
-                    collected[m] = C[m] + model.discount**t * model.reward[i]
+            after = after_action(model, t, s, a, g, C)
             self.observations[history, a] = list(after)
             nodes: list[Node] = [
                 ((*history, a, *seen), t + 1, seen[1], weight, collected)
@@ -138,16 +130,18 @@ def upper_envelope(points: list, low: float, high: float) -> list:
 
 def value_range(model: LatentMDP) -> tuple[Floats, Floats]:
     """`(low, high) (H+1, M, S)`: least and largest value of each context as an MDP of its own."""
-    results = []
-    for sign in (-1.0, 1.0):
-        value = np.zeros((model.H + 1, model.M, model.S))
-        best = np.empty((model.H, model.M, model.S), dtype=np.int64)
-        backward_induction(
-            model.indptr, model.next, model.prob, sign * model.row_reward, model.A,
-            model.discount, value, best,
-        )  # fmt: skip
-        results.append(sign * value)
-    return results[0], results[1]
+    return -solve_contexts(model, -1.0)[0], solve_contexts(model, 1.0)[0]
+
+
+def solve_contexts(model: LatentMDP, sign: float) -> tuple[Floats, Ints]:
+    """`context_optimal` with rewards times `sign`: -1 makes the worst policies the best ones."""
+    value = np.zeros((model.H + 1, model.M, model.S))
+    best = np.empty((model.H, model.M, model.S), dtype=np.int64)
+    backward_induction(
+        model.indptr, model.next, model.prob, sign * model.row_reward, model.A, model.discount,
+        value, best,
+    )  # fmt: skip
+    return value, best
 
 
 def action_kinds(model: LatentMDP) -> list[list[int]]:

@@ -6,9 +6,8 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels import variance as kernel
-from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
-from latentmdp.theory.variance_history import action_kinds, value_range
+from latentmdp.theory.variance_history import action_kinds, solve_contexts, value_range
 
 CENTRES = 9  # values of c tried in the search's bound
 Place = tuple[int, int, float]  # context, state, reward collected so far
@@ -36,12 +35,7 @@ def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
     """Tables to ascend from: each context's best and worst policy, and random ones."""
     tables: list[Ints] = []
     for sign in (1.0, -1.0):
-        value = np.zeros((model.H + 1, model.M, model.S))
-        best = np.empty((model.H, model.M, model.S), dtype=np.int64)
-        backward_induction(
-            model.indptr, model.next, model.prob, sign * model.row_reward, model.A,
-            model.discount, value, best,
-        )  # fmt: skip
+        _, best = solve_contexts(model, sign)
         tables += [best[:, m] for m in range(min(model.M, 4))]
     rng = np.random.default_rng(seed)
     tables += [rng.integers(model.A, size=(model.H, model.S)) for _ in range(random_starts)]
