@@ -69,10 +69,14 @@ def npz_writer(arrays: dict[str, Any], *, level: int, copies: int = 1) -> Writer
                 # a fixed date: the same model gives the same bytes
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.compress_type = method
-                member._compresslevel = level  # type: ignore[attr-defined]
                 member.external_attr = 0o644 << 16
+                array = np.asanyarray(values, order="C")
+                if level:
+                    content = io.BytesIO()
+                    npy.write_array(content, array, allow_pickle=False)
+                    archive.writestr(member, content.getbuffer(), compresslevel=level)
+                    continue
                 with archive.open(member, "w", force_zip64=True) as target:
-                    array = np.asanyarray(values, order="C")
                     npy.write_array(target, array, allow_pickle=False)
 
     return write
