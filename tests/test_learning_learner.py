@@ -379,7 +379,7 @@ def test_what_needs_more_memory_than_there_is_is_refused_before_any_work(
 ):
     model = many_states(3_000, on_next)  # 3.6e7 (context, state, action, next state)
     assert model.rewards_on_transitions == on_next
-    monkeypatch.setattr("latentmdp.formats.files.memory_budget", lambda: 2 * 10**8)
+    monkeypatch.setattr("latentmdp.learning.solvers.memory_budget", lambda: 2 * 10**8)
     tracemalloc.start()
     with pytest.raises(lm.ModelError, match=r"must fit into 0\.4 GB, .* it takes about") as caught:
         lm.learn(model, algorithm, 10, policy_class=policy_class)

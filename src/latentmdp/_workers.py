@@ -30,10 +30,10 @@ class Pool(ProcessPoolExecutor):
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Let a process call the function."""
         with interrupts_held():
-            before = len(self._recorded.made)
+            before = len(self._recorded.processes)
             future = super().submit(function, *args, **kwargs)
             # Python's pool notices the end of a process only if it was woken after its start
-            while (now := len(self._recorded.made)) > before:
+            while (now := len(self._recorded.processes)) > before:
                 before = now
                 super().submit(int)
         return future
@@ -45,7 +45,7 @@ class Pool(ProcessPoolExecutor):
         """
         before, threading.excepthook = threading.excepthook, lambda failure: None
         with interrupts_held():
-            for process in self._recorded.made:
+            for process in self._recorded.processes:
                 if process.pid is not None:
                     process.kill()
             self.shutdown(cancel_futures=True)
@@ -56,12 +56,12 @@ class _RecordingContext(SpawnContext):
     """Starts processes afresh, and remembers them."""
 
     def __init__(self) -> None:
-        self.made: list[SpawnProcess] = []
+        self.processes: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         """A process that is not started yet."""
-        self.made.append(SpawnProcess(*args, **kwargs))
-        return self.made[-1]
+        self.processes.append(SpawnProcess(*args, **kwargs))
+        return self.processes[-1]
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def regret(
         curves = [_curve(table) for table in members]
         grid = _grid(min(ends[-1] for ends, _ in curves))
         values = np.array([np.interp(grid, ends, loss) for ends, loss in curves])
-        (line,) = ax.plot(grid, np.median(values, axis=0), **_look(i), label=label)
+        (line,) = ax.plot(grid, np.median(values, axis=0), **_line_style(i), label=label)
         if len(values) > 1:
             ax.fill_between(
                 grid, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.18,
@@ -163,15 +163,15 @@ def scaling(
         xs, ys = (np.asarray(part[name], dtype=float) for name in (x, y))
         if not ((xs > 0).all() and (ys > 0).all()):
             raise ModelError(f"{x} and {y} must be above 0 for logarithmic axes")
-        look = _look(i)
+        style = _line_style(i)
         found = fit_exponent(xs, ys)
         words = f"{label} " if label else ""
         if found is not None:
             slope, half, level = found
             words += f"slope {slope:.2f}" + (f" ± {half:.2f}" if np.isfinite(half) else "")
             ends = np.array([xs.min(), xs.max()])
-            ax.plot(ends, np.exp(level) * ends**slope, **look)
-        ax.plot(xs, ys, ls="", marker="osD^v"[i % 5], ms=3.5, color=look["color"], label=words)
+            ax.plot(ends, np.exp(level) * ends**slope, **style)
+        ax.plot(xs, ys, ls="", marker="osD^v"[i % 5], ms=3.5, color=style["color"], label=words)
     ax.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     places = np.unique(np.asarray(table[x], dtype=float))
     if len(places) <= 8:  # the places measured, not multiples of powers of ten
@@ -207,10 +207,10 @@ def bounds(plan: "Plan | Mapping[str, Plan]", ax: "Axes | None" = None) -> "Axes
         rows = [*((s, low, high) for s, _, low, high in one.history)]
         rows.append((max(one.seconds, rows[-1][0] if rows else 0.0), one.lower, one.upper))
         seconds, low, high = np.array(rows, dtype=float).T
-        look = _look(i) | {"drawstyle": "steps-post"}
-        ax.plot(seconds, low, **look, label=str(label) or "policy found")
-        ax.plot(seconds, high, **(look | {"ls": ":"}), label="" if label else "upper bound")
-        ax.fill_between(seconds, low, high, step="post", color=look["color"], alpha=0.12, lw=0)
+        style = _line_style(i) | {"drawstyle": "steps-post"}
+        ax.plot(seconds, low, **style, label=str(label) or "policy found")
+        ax.plot(seconds, high, **(style | {"ls": ":"}), label="" if label else "upper bound")
+        ax.fill_between(seconds, low, high, step="post", color=style["color"], alpha=0.12, lw=0)
     ax.set(xlabel="seconds", ylabel=_with_units("value", plan))
     return _finished(ax)
 
@@ -367,7 +367,7 @@ def _edges(
 # ---------------------------------------------------------------------- looks
 
 
-def _look(i: int) -> dict[str, Any]:
+def _line_style(i: int) -> dict[str, Any]:
     return {"color": PALETTE[i % len(PALETTE)], "ls": DASHES[i % len(DASHES)]}
 
 

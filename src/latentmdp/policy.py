@@ -126,7 +126,7 @@ class PolicyGraph:
     @classmethod
     def _markov(cls, actions: Ints, H: int, S: int) -> "PolicyGraph":
         """`from_table` of read-only actions `(H * S,)` that need no check."""
-        policy = cls.__new__(cls)  # without the detours of a frozen class: learners make many
+        policy = cls.__new__(cls)  # frozen classes are slow to make, and learners make many
         policy.__dict__.update(_markov_skeleton(H, S), action=actions)
         return policy
 

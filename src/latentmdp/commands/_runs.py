@@ -1,4 +1,4 @@
-"""The runs of `latentmdp learn`: one after the other or in processes, stopped and kept safely.
+"""The runs of `latentmdp learn`, one after the other or in processes; Ctrl-C loses nothing.
 
 A run stops between two phases, or between episodes where a phase is long. Its folder is held by a
 lock, so that no two processes write there; its checkpoints replace one another in one step. Ctrl-C
@@ -114,7 +114,7 @@ def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
 
 
-# ---------------------------------------------------------------- being stopped
+# ---------------------------------------------------------------- stopping
 
 _stop = StopRequest()  # set when the runs of this process are to end at the next phase
 _busy = threading.Lock()  # held while a run is under way
@@ -132,7 +132,7 @@ def _watch(stop_workers: Any, parent: int) -> None:
     _stop.set()
 
 
-# ---------------------------------------------------------------- being watched
+# ---------------------------------------------------------------- progress
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def demo_command(
     """Show what this is: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
-    from latentmdp.learning.folder import made, refuse_other
+    from latentmdp.learning.folder import make_folder, refuse_other
     from latentmdp.learning.learn import checked
     from latentmdp.learning.spec import Spec
     from latentmdp.planning.baselines import knowing_the_context
@@ -55,9 +55,9 @@ def demo_command(
     started = time.perf_counter()
     model = lm.make(SPEC)
     specs = {name: checked(Spec(name, episodes), model) for name in LEARNERS}
-    made(out)
+    make_folder(out)
     for name, spec in specs.items():
-        if not force:  # the demo's own runs of before may go: they come out the same
+        if not force:  # earlier runs of the demo may be replaced: they come out the same
             refuse_other(out / name, model, asdict(spec), force="--force")
     if not json:
         _say_maze(model)
@@ -77,7 +77,7 @@ def demo_command(
     if not json:
         _say_runs(runs, audit, episodes)
     with working("writing the report"):
-        folders = [out / name for name in LEARNERS]  # with their phases: nothing is played again
+        folders = [out / name for name in LEARNERS]  # with their phases: no run is repeated
         plans, title = [memory, markov], "A maze, learned"
         page = write_report(
             folders, out / "report.html", plan=plans, audit={"mvp": audit}, title=title
@@ -135,7 +135,7 @@ def _learn(
 
     phases = Collector()
     run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal, observer=phases)
-    run.save(folder, overwrite=True)  # it was looked at before the work
+    run.save(folder, overwrite=True)  # the command has checked it before the work
     save_phases(run, folder, phases.phases)
     return lm.audit(run) if audited else None
 

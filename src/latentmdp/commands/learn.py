@@ -152,7 +152,7 @@ def learn_command(
             ):
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
-            lock.close()  # the run itself holds its folder
+            lock.close()  # the run locks its folder itself
         tasks = [task._replace(user_units=user_units) for task in tasks]
         results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
@@ -163,7 +163,7 @@ def learn_command(
 
 
 def _refuse_settings(ctx: typer.Context) -> None:
-    """A run that is resumed has its settings; others would be ignored without a word."""
+    """A run that is resumed has its settings; refuse others, which would be ignored."""
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(str(parameter.name))
         given = source is not None and source.name == "COMMANDLINE"

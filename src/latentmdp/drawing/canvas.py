@@ -77,9 +77,11 @@ def mark_letter(index: int) -> str:
 
 def sizes_title(model: LatentMDP, context: int | None) -> str:
     """One line of sizes for a picture's title."""
-    which = _count(model.M, "context") if context is None else drawn(context_name(model, context))
+    contexts = (
+        _count(model.M, "context") if context is None else drawn(context_name(model, context))
+    )
     sizes = _count(model.S, "state"), _count(model.A, "action"), _count(model.H, "step")
-    return ", ".join((which, *sizes))
+    return ", ".join((contexts, *sizes))
 
 
 def _count(number: int, noun: str) -> str:

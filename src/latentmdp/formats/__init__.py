@@ -1,7 +1,8 @@
 """Models and policies in files: one registry, chosen by the file's ending.
 
-Reading never runs code from a file, never takes memory on a file's word, and never changes it; what
-cannot be read is refused with one `ModelError` that names the file. Writing is all or nothing.
+Reading never runs code from a file, checks the sizes that a file claims before it takes memory, and
+never changes the file; what cannot be read is refused with one `ModelError` that names the file.
+Writing is all or nothing.
 """
 
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller says about a model; None: the file's word."""
+    """What the caller says about a model; None: the value stored in the file."""
 
     observe_rewards: bool | None = None
     horizon: int | None = None

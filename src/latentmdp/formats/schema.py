@@ -1,6 +1,6 @@
 """What saved data must be: a table says the shape, type and range of every entry, `fitting` checks.
 
-Compiled code reads what a file holds without looking, so nothing gets there unchecked. Axes and
+Compiled code does not check what it reads, so everything is checked before. Axes and
 limits are numbers or names of sizes, `whole("rows", "S", below="M")`; a name that is not yet known
 is set by the first entry that has it.
 """
@@ -19,7 +19,7 @@ from latentmdp.errors import ModelError
 
 Size = int | str
 NamedSizes = MutableMapping[str, int]
-MOST = 2**62  # whole numbers in arrays: twice as many still fit
+MOST = 2**62  # the largest whole number in arrays: twice that still fits into 64 bits
 LARGEST = sys.float_info.max
 _KINDS = {"whole": "iu", "number": "iuf", "truth": "b"}
 _MEANING = {"whole": "whole numbers", "number": "finite numbers", "truth": "true or false"}

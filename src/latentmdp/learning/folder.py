@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
 
 
-def made(folder: str | Path) -> Path:
-    """The folder, made if it is not there."""
+def make_folder(folder: str | Path) -> Path:
+    """Make the folder, unless it is there."""
     place = as_path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def made(folder: str | Path) -> Path:
 
 
 MODEL_FILE, NEXT_MODEL_FILE, RUN_FILE = "model.npz", "model-next.npz", "run.npz"
-_written: dict[Path, tuple[int, str]] = {}  # what this process wrote: when, which model
+_written: dict[Path, tuple[int, str]] = {}  # model files of this process: time, model's digest
 
 
 def write_run(
@@ -53,8 +53,8 @@ def write_run(
 ) -> None:
     """Write a run's files, and `more` beside them: all are on disk before one takes its name.
 
-    `run.npz` decides. It knows its model by a digest, and a new model waits as `model-next.npz`
-    until `run.npz` has taken its place: at every moment there is a whole run to read.
+    `run.npz` names its model by a digest. A new model is written as `model-next.npz` and renamed
+    when `run.npz` is in place: at every moment there is a whole run to read.
     """
     file = (place / MODEL_FILE).absolute()
     when = file.stat().st_mtime_ns if file.exists() else 0
@@ -81,7 +81,7 @@ def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
 
 
 def _read_model(place: Path, expected: str) -> LatentMDP:
-    """The run's own model; it waits under another name if a process was killed just then."""
+    """The run's own model; it has its first name still if a process was killed in between."""
     with suppress(ModelError):
         waiting = load(place / NEXT_MODEL_FILE)
         if waiting.digest == expected:
@@ -137,7 +137,7 @@ def locked(place: Path) -> Iterator[None]:
     if not HAS_LOCKS:  # two writers are then the user's own affair
         yield
         return
-    descriptor = os.open(made(place), os.O_RDONLY)
+    descriptor = os.open(make_folder(place), os.O_RDONLY)
     try:
         if lock_file(descriptor) is False:
             raise ModelError(f"{place} must not be in use; another process is writing there")

@@ -216,7 +216,7 @@ class Learner:
 
     @classmethod
     def from_state(cls, state: State) -> Learner:
-        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        """Inverse of `state`: continues to the same bits. What a learner cannot hold is refused."""
         state = checked_learner(state)
         self = cls.__new__(cls)
         self.spec = Spec(**state["choice"])

@@ -16,7 +16,7 @@ from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import as_path, shown, writer_of
 from latentmdp.formats.strict_json import json_text
-from latentmdp.learning.folder import made, read_run, refuse_other, write_run
+from latentmdp.learning.folder import make_folder, read_run, refuse_other, write_run
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
@@ -185,7 +185,7 @@ class Run:
 
     @cached_property
     def _session(self) -> Session:
-        """A session at the run's end; not advanced, or the state would no longer belong to it."""
+        """A session at the run's end, for reading: if it went on, it would not fit the state."""
         return self.session()
 
     def session(self) -> Session:
@@ -242,7 +242,7 @@ class Run:
         All of them or none. A folder that holds another run, or more of this one, is left as it is
         unless `overwrite` says otherwise.
         """
-        place = made(folder)
+        place = make_folder(folder)
         if not overwrite:
             refuse_other(place, self.model, self.state["spec"], self.state)
         words = json_text({**self.state["spec"], **self.summary()}).encode()
@@ -257,11 +257,11 @@ class Run:
         )
 
     def checkpoint(self, folder: str | Path) -> Path:
-        """Write what `load_run` needs into the run's own folder, which is not looked at.
+        """Write what `load_run` needs into the run's own folder, whatever that holds.
 
-        Whatever happens, a whole checkpoint is there.
+        Also if the process is killed, a whole checkpoint is there.
         """
-        place = made(folder)
+        place = make_folder(folder)
         write_run(place, self.model, self._whole_state())
         return place
 

@@ -80,7 +80,7 @@ class Session:
         return self.targets[-1]
 
     def extend(self, episodes: int) -> None:
-        """Ask for so many more."""
+        """Ask for this many more episodes."""
         target = self.target + int(episodes)
         replace(self.spec, episodes=target).check_algorithm()  # refuses too many
         self.targets.append(target)
@@ -177,7 +177,7 @@ class Session:
 
     @classmethod
     def from_state(cls, model: LatentMDP, state: State) -> Session:
-        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        """Inverse of `state`: continues to the same bits. What a run cannot hold is refused."""
         state = checked_run(state, model)
         self = cls.__new__(cls)
         learner = Learner.from_state(state["learner"])

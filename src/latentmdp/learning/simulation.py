@@ -134,7 +134,7 @@ class Simulator:
         return self.world.changed[:changed].copy()
 
     def run_block(self, counts: Counts, episodes: int) -> None:
-        """Count `episodes` episodes at once, whatever their counts pass."""
+        """Count `episodes` episodes at once, also where a count passes a power of two."""
         simulate_block(self._world_with(counts), episodes)
 
     def sample(self, episodes: int) -> tuple[Array, Array]:
@@ -157,7 +157,7 @@ class Simulator:
 
 
 def model_rows(model: LatentMDP) -> structs.ModelRows:
-    """The model as kernels take it: own arrays, so that they are compiled for one kind."""
+    """The model as kernels take it: copies, since read-only arrays would be compiled once more."""
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)
     start = weight[context, state]

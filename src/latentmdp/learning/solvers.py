@@ -88,9 +88,11 @@ class OracleSolver:
         """Nothing to do."""
 
 
-# bytes, measured: per (step, state, context) of a solver; per (context, state, action, next state)
-# of rewards on transitions, of psrl's samples, of comparing contexts for a memory
-CELL, REWARD, SAMPLE, COMPARISON = 600, 17, 160, 60
+# memory, measured; all but the first per (context, state, action, next state)
+SOLVER_BYTES = 600  # per (step, state, context)
+REWARD_BYTES = 17  # where rewards are on transitions
+SAMPLE_BYTES = 160  # of psrl
+COMPARISON_BYTES = 60  # of contexts, for a policy with memory
 
 
 def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) -> None:
@@ -99,10 +101,10 @@ def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) 
     `on_next`: whether rewards depend on the next state (or are to be estimated).
     """
     rule = RULES.get(spec.algorithm)
-    each = REWARD * on_next
+    each = REWARD_BYTES * on_next
     if rule is not None:
-        each += SAMPLE * rule.every_next + COMPARISON * (spec.policy_class == "history")
-    needed = (CELL * (H + 1) * S * M if rule is not None else 0) + each * M * S * A * S
+        each += SAMPLE_BYTES * rule.every_next + COMPARISON_BYTES * (spec.policy_class == "history")
+    needed = (SOLVER_BYTES * (H + 1) * S * M if rule is not None else 0) + each * M * S * A * S
     room = 2 * memory_budget()
     if needed > room:
         why = "a number for every (context, state, action, next state)" if each else "its solver"

@@ -2,8 +2,8 @@
 
 Written as one npz file, atomically: arrays by their path (`counts.n`), everything else as one
 JSON text. Nothing is ever pickled. The file says which format it has; another one is refused, since
-a state that is misread would go on to other bits without a word. So is one whose contents are not
-as they were written: compiled code trusts them.
+a state that is misread would continue with wrong numbers. So is one whose contents have changed
+since they were written: compiled code does not check them.
 """
 
 from __future__ import annotations

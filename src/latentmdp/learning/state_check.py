@@ -1,7 +1,7 @@
 """What a saved learner or run must hold, entry by entry, and how its entries must go together.
 
-The digest in a file says that nothing was damaged, not that it was ours: anyone can compute it. The
-solver checks its own part when it is restored (`optimism/checks.py`).
+The checksum in a file shows that nothing was damaged, not that we have written it: anyone can
+compute it. The solver checks its own part when it is restored (`optimism/checks.py`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ TEMPLATES = Environment(
 
 
 class Figure(str):
-    """A number that is written already; tables put it to the right like others."""
+    """A number that is formatted already; tables align it to the right like other numbers."""
 
     __slots__ = ()
 

@@ -126,9 +126,9 @@ def _sections(
     audits: Sequence[tuple[str, Any]],
 ) -> list[tuple[str, str, Markup]]:
     """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
-    models, which = distinct_models(runs)
-    groups = group_runs(runs, which)
-    best = common_best(shown, which, [plan for _, plan in plans])
+    models, model_of = distinct_models(runs)
+    groups = group_runs(runs, model_of)
+    best = common_best(shown, model_of, [plan for _, plan in plans])
     found = [
         ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(

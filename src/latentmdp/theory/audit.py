@@ -1,9 +1,9 @@
 """`audit`: every quantity of the upper bound's proof, measured on a finished run.
 
 Works phase by phase on what `learn(..., audit=True)` keeps (or on a rerun of the recorded spec):
-the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the updating
-episode's path. Nothing is replayed step by step; the optimistic alpha vectors are recomputed from
-the paper's equations, not taken from the learner.
+the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the path of the
+episode that triggered an update. The optimistic alpha vectors are computed anew from the paper's
+equations, not taken from the learner.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
 
-SAME = 1e-9  # values closer than this are equal
-LIKE = 1e-6  # relative: a suspected factor is known to so many digits
-SUSPICIONS = 20  # wrong values that are looked into
+EQUAL_WITHIN = 1e-9  # values closer than this are equal
+FACTOR_WITHIN = 1e-6  # relative: how closely a suspected factor must explain a value
+MOST_SUSPICIONS = 20  # wrong values for which explanations are tried
 VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_limit": 3.0}
 
 # one entry per phase, all cumulative up to its last episode unless said otherwise
@@ -131,7 +131,7 @@ class Auditor:
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
-        if len(wrong) and not self._has("snapshot"):
+        if len(wrong) and not self._found_before("snapshot"):
             row = int(wrong[0])
             self.faults.append(
                 f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
@@ -144,7 +144,7 @@ class Auditor:
         counts = phase.counts
         total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
         wrong = np.flatnonzero(total != counts.n)
-        if len(wrong) and not self._has("counts"):
+        if len(wrong) and not self._found_before("counts"):
             row = int(wrong[0])
             self.faults.append(
                 f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
@@ -152,14 +152,14 @@ class Auditor:
                 "after the last step counts too)"
             )
         missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
-        if len(missed) and not self._has("missed"):
+        if len(missed) and not self._found_before("missed"):
             row = int(missed[0])
             self.faults.append(
                 f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
                 f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
             )
 
-    def _has(self, kind: str) -> bool:
+    def _found_before(self, kind: str) -> bool:
         """Whether a fault of this kind was found before: one of each is enough."""
         return any(fault.startswith(kind) for fault in self.faults)
 
@@ -198,7 +198,7 @@ class Auditor:
         if phase.path is not None:
             grown = grown + np.bincount(phase.path[1], minlength=len(grown))
         found = np.bincount(row, weights=visits, minlength=len(grown))
-        if (found != grown).any() and not self._has("visits"):
+        if (found != grown).any() and not self._found_before("visits"):
             i = int(np.argmax(found != grown))
             self.faults.append(
                 f"visits: in the phase from episode {phase.episode}, row {i} was visited "
@@ -240,7 +240,7 @@ class Auditor:
     def _check_value(self, phase: Phase, value: float) -> None:
         """The learner's optimistic value is that of its own policy by the paper's equations."""
         found = phase.optimistic_value
-        if abs(found - value) <= SAME:
+        if abs(found - value) <= EQUAL_WITHIN:
             return
         self.mismatches += 1
         if self.mismatches == 1:
@@ -254,7 +254,7 @@ class Auditor:
                 ),
             )
             self.suspects = self._suspects(phase, found)
-        elif self.mismatches <= SUSPICIONS:
+        elif self.mismatches <= MOST_SUSPICIONS:
             self.suspects = [v for v in self.suspects if self._explains(phase, v)]
         i, text = self._fault
         names = " or ".join(variant.text for variant in self.suspects)
@@ -268,7 +268,7 @@ class Auditor:
 
     def _explains(self, phase: Phase, variant: Variant) -> bool:
         found = phase.optimistic_value
-        return abs(self._value(phase, variant) - found) <= LIKE * max(found, SAME)
+        return abs(self._value(phase, variant) - found) <= FACTOR_WITHIN * max(found, EQUAL_WITHIN)
 
     def _suspects(self, phase: Phase, found: float) -> list[Variant]:
         """Which wrong versions of the equations give what was found; later phases thin them out."""

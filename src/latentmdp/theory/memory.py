@@ -100,11 +100,11 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel 
             if len(rows) > limit:
                 return None
         layer = following
-    known = {(m, x) for m, x, *_ in rows}
+    known = {(m, node) for m, node, *_ in rows}
     for absent in range(model.M):  # what cannot happen stays where it is, at no reward
-        for x in range(len(exact)):
-            if (absent, x) not in known:
-                rows += [(absent, x, a, x, 1.0, 0.0) for a in range(model.A)]
+        for node in range(len(exact)):
+            if (absent, node) not in known:
+                rows += [(absent, node, a, node, 1.0, 0.0) for a in range(model.A)]
     nu = np.zeros((model.M, len(exact)))
     for s, node in start.items():
         nu[:, node] = model.nu[:, s]

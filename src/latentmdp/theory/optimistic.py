@@ -141,14 +141,14 @@ def _interval(
     low, high = (np.broadcast_to(x, slots).astype(float) for x in (answer.lower, answer.upper))
     unseen = np.minimum(np.broadcast_to(answer.unseen, rows).astype(float), 1.0)
     alpha = np.empty((policy.N, model.M))
-    f, i = np.zeros, np.int64
+    scratch = np.zeros((3, model.S))
     interval_alpha(
         model.indptr, model.next, evidence.p_hat, reward * known.row_reward, known.row_symbol,
         on_next,
         nothing if known.next_reward is None else reward * known.next_reward,
-        known.next_symbol if known.next_symbol is not None else nothing.astype(i),
+        known.next_symbol if known.next_symbol is not None else nothing.astype(np.int64),
         low, high, unseen, ~np.asarray(unknown),
         np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
-        f(model.S), f(model.S), f(model.S), f(model.S, i), alpha,
+        *scratch, np.zeros(model.S, dtype=np.int64), alpha,
     )  # fmt: skip
     return alpha
