@@ -150,9 +150,9 @@ def exploring_words(exploring: Sequence[tuple[str, float, int]]) -> str:
     return (
         "As long as the bonuses of all rows are large, every policy looks perfect, ties decide, "
         "and optimistic learners play alike. When the bonuses of the rows that a good policy "
-        "visits fall below what it leaves to be gained, the learner goes to look at what it knows "
-        "less, and regret rises again: it begins to explore, as the proof has it, and has not "
-        f"forgotten anything. Expected from this episode on, or a few times as late: {listed}. A "
+        "visits fall below what is left to be gained, the learner tries what it knows less, and "
+        "regret rises again: it begins to explore, as the proof has it, and has not forgotten "
+        f"anything. Expected from this episode on, or a few times as late: {listed}. A "
         "smaller bonus_scale explores earlier and less."
     )
 
