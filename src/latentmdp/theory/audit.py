@@ -131,9 +131,9 @@ class Auditor:
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
-        if len(wrong) and not self._found_before("snapshot"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
                 f"N={counts.N[row]} where Algorithm 1 has N={self.N[row]} (snapshots are taken "
                 "when a count becomes a power of two, at that very moment)"
@@ -144,24 +144,26 @@ class Auditor:
         counts = phase.counts
         total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
         wrong = np.flatnonzero(total != counts.n)
-        if len(wrong) and not self._found_before("counts"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
                 f"{counts.n[row]} times and its next states {int(total[row])} times (the state "
                 "after the last step counts too)"
             )
         missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
-        if len(missed) and not self._found_before("missed"):
+        if len(missed):
             row = int(missed[0])
-            self.faults.append(
+            self._note_fault(
                 f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
                 f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
             )
 
-    def _found_before(self, kind: str) -> bool:
-        """Whether a fault of this kind was found before: one of each is enough."""
-        return any(fault.startswith(kind) for fault in self.faults)
+    def _note_fault(self, text: str) -> None:
+        """Keep a fault unless there is one of its kind, the words before the colon, already."""
+        kind = text.partition(":")[0]
+        if not any(fault.startswith(kind) for fault in self.faults):
+            self.faults.append(text)
 
     def _row(self, row: int) -> str:
         m, sa = divmod(row, self.model.S * self.model.A)
@@ -198,9 +200,9 @@ class Auditor:
         if phase.path is not None:
             grown = grown + np.bincount(phase.path[1], minlength=len(grown))
         found = np.bincount(row, weights=visits, minlength=len(grown))
-        if (found != grown).any() and not self._found_before("visits"):
+        if (found != grown).any():
             i = int(np.argmax(found != grown))
-            self.faults.append(
+            self._note_fault(
                 f"visits: in the phase from episode {phase.episode}, row {i} was visited "
                 f"{int(found[i])} times by the policy's nodes, and its count grew by {grown[i]}"
             )
