@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 
 class EnvRun(NamedTuple):

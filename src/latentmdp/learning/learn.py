@@ -14,7 +14,7 @@ from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
 from latentmdp.learning.spec import Spec
 from latentmdp.model import LatentMDP
-from latentmdp.optimism.model import check_learnable
+from latentmdp.optimism.known import check_learnable
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from latentmdp.policy import PolicyGraph
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
     from latentmdp.learning.spec import Spec
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 
 class Answer(NamedTuple):

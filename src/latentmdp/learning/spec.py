@@ -14,7 +14,7 @@ from latentmdp.policy_class import check_policy_class
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 SIMULATORS = ("counts", "episodes")  # by blocks of episodes; step by step
 MOST_DRAWS = 10**5

@@ -27,7 +27,7 @@ from latentmdp.formats.schema import (
 )
 from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import Spec
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.known import Known
 from latentmdp.policy import POLICY_PARTS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from latentmdp.canonical import Floats
 from latentmdp.kernels.audit import bonus_alpha, interval_alpha
 from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.known import Known
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
