@@ -22,8 +22,9 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.spec import Spec
 from latentmdp.optimism import ties
 
 SMALL, LARGE = "hard:contexts=1,states=11", "hard:contexts=5,states=20"

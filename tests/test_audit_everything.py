@@ -13,7 +13,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.cli import run as command
 from latentmdp.domains import DOMAINS
-from latentmdp.learning.solvers import algorithms
+from latentmdp.learning.spec import algorithms
 from latentmdp.theory import audit_report
 
 SMALL = {

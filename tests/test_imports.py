@@ -18,7 +18,7 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
     {"evaluation", "drawing", "environments"},
     {"planning"},

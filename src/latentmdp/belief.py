@@ -53,8 +53,8 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
 
     Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
     """
-    from latentmdp.kernels.policies import reach
-    from latentmdp.policy import check_fits
+    from latentmdp.kernels.policies import reach  # Numba loads slowly
+    from latentmdp.policy import check_fits  # which imports this module
 
     check_fits(model, policy)
     g = np.zeros((policy.N, model.M))

@@ -14,6 +14,7 @@ from latentmdp.errors import ModelError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Array = NDArray[Any]
 
 
 class Sizes(NamedTuple):

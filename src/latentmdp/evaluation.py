@@ -45,7 +45,7 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
-    from latentmdp.kernels.policies import alpha_vectors
+    from latentmdp.kernels.policies import alpha_vectors  # Numba loads slowly
 
     check_fits(model, policy)
     alpha = np.empty((policy.N, model.M))
@@ -109,7 +109,7 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
 
     What one could earn knowing the context: `sum w_m nu_m(s) values[0, m, s]` bounds every policy.
     """
-    from latentmdp.kernels.policies import backward_induction
+    from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)

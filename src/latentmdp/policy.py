@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
@@ -125,7 +126,7 @@ class PolicyGraph:
     @classmethod
     def _markov(cls, actions: Ints, H: int, S: int) -> "PolicyGraph":
         """`from_table` of read-only actions `(H * S,)` that need no check."""
-        policy = cls.__new__(cls)  # without the detours of a frozen class: learners make many
+        policy = cls.__new__(cls)  # frozen classes are slow to make, and learners make many
         policy.__dict__.update(_markov_skeleton(H, S), action=actions)
         return policy
 
@@ -144,8 +145,7 @@ class PolicyGraph:
         `choose` at the prior belief. Contexts that are possible stay so, however unlikely. Beliefs
         beyond `max_nodes` or `time_limit` (seconds) are answered like unexpected observations.
         """
-        from latentmdp.belief import initial_belief, update_belief
-        from latentmdp.policy_expand import expand
+        from latentmdp.policy_expand import expand  # which makes a PolicyGraph
 
         least = 10.0**-digits
 
@@ -175,7 +175,7 @@ class PolicyGraph:
         A history is `(s_0, a_0, symbol_0, s_1, a_1, symbol_1, ..., s_t)`. Histories that the model
         cannot produce continue at the default node, which plays `choose((s,))` at every step.
         """
-        from latentmdp.policy_expand import expand
+        from latentmdp.policy_expand import expand  # which makes a PolicyGraph
 
         def follow(
             step: int, state: int, memory: tuple[int, ...], action: int, symbol: int, nxt: int
@@ -249,8 +249,6 @@ class PolicyGraph:
 
     def _possible(self, model: "LatentMDP", owner: Ints) -> np.ndarray:
         """`(E,)` whether some context that can be at the owner can show the observation."""
-        from latentmdp.belief import reach_weights
-
         g = reach_weights(model, self)
         possible = np.zeros(len(self.node), dtype=bool)
         for m in range(model.M):
@@ -317,20 +315,20 @@ class PolicyGraph:
 
         With a `model`: names from it, and every observation it can show; without: the successors.
         """
-        from latentmdp.policy_dot import to_dot
+        from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
         return to_dot(self, model, max_nodes)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
-        from latentmdp.formats import save_policy
+        from latentmdp.formats import save_policy  # which takes a PolicyGraph
 
         save_policy(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "PolicyGraph":
         """Read what `save` wrote, or a Markov policy's CSV table."""
-        from latentmdp.formats import load_policy
+        from latentmdp.formats import load_policy  # which makes a PolicyGraph
 
         return load_policy(path)
 
@@ -423,6 +421,10 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
             f"{name} {[int(i) for i in where]} must lead to a node of its own step and state; "
             f"it leads to node {nodes[tuple(where)]}"
         )
+
+
+POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))
+"""The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
 def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:

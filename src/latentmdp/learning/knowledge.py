@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from latentmdp.canonical import REWARD_TOLERANCE, match_reward, rank_rewards
 from latentmdp.errors import ModelError
 from latentmdp.learning.state import State
-from latentmdp.model import LatentMDP, whole
+from latentmdp.model import LatentMDP, checked_whole
 from latentmdp.optimism.known import Known
 
 ESTIMABLE = ("w", "nu", "R")
@@ -42,7 +42,7 @@ def known_from(
     for name, p in (("w", w[None]), ("nu", nu)):
         if not (p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() <= 1e-9):  # also if NaN
             raise ModelError(f"{name} must hold probabilities that sum to 1")
-    horizon = whole("horizon", horizon, 1)
+    horizon = checked_whole("horizon", horizon, 1)
     M, S, A = R.shape[:3]
     symbols = _symbols(R) if observe_rewards else np.zeros(R.shape, dtype=np.int64)
     rows = M * S * A

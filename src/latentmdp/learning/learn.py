@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +10,14 @@ import numpy as np
 from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
-from latentmdp.learning.session import Observer, Phase, Session, Spec
-from latentmdp.learning.solvers import Answer, Choice, check_affordable
+from latentmdp.learning.session import Observer, Phase, Session
+from latentmdp.learning.solvers import Answer, check_affordable
+from latentmdp.learning.spec import Spec
+from latentmdp.model import LatentMDP
+from latentmdp.optimism.known import check_learnable
+from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
 OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
@@ -75,37 +77,24 @@ def learn(
 
 
 def checked(spec: Spec, model: LatentMDP) -> Spec:
-    """The spec with exact types; bad values are refused in one sentence, before any work."""
-    from latentmdp.learning.simulation import SIMULATORS
-    from latentmdp.model import LatentMDP
-    from latentmdp.optimism.confidence import Setting
-    from latentmdp.optimism.known import check_learnable
-
+    """The spec; what cannot be done with this model is refused in one sentence, before any work."""
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
-    choice = Choice(
-        spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale, spec.ties
-    )
-    Setting(model.M, model.S, model.A, model.H, choice.episodes, choice.delta, choice.bonus_scale)
-    if spec.simulator not in SIMULATORS:
-        raise ModelError(
-            f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"
-        )
+    spec.check_algorithm()
+    spec.setting(model)  # refuses a delta or a bonus_scale that is out of range
     check_learnable(model)
-    check_affordable(choice, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
-    if choice.episodes * model.H >= 2**62:
+    check_affordable(spec, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
+    if spec.episodes * model.H >= 2**62:
         raise ModelError(
-            f"episodes times horizon must stay below 2^62; it is {choice.episodes * model.H}"
+            f"episodes times horizon must stay below 2^62; it is {spec.episodes * model.H}"
         )
-    return Spec(**asdict(choice), seed=int(spec.seed), simulator=spec.simulator)
+    return spec
 
 
 def find_optimal(
     model: LatentMDP, spec: Spec, optimal: Any = None
 ) -> tuple[tuple[float, float], PolicyGraph | None, float]:
     """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
-    from latentmdp.planning.plan import Plan, check_made_for, plan_whole
-
     started = time.perf_counter()
     if optimal is None:
         optimal = plan_whole(

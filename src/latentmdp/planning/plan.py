@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_raised
 from latentmdp._stack import with_room
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy_class import check_policy_class
 
 Progress = Callable[[float, int, float, float], None]
 
-CLASSES = ("history", "markov")
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
 
@@ -160,7 +160,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
-    with insisting_on_interrupts():
+    with interrupts_raised():
         return plan(model, policy_class, **options)
 
 
@@ -229,8 +229,7 @@ def _check_arguments(
 ) -> None:
     if not isinstance(model, LatentMDP):
         raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
-    if policy_class not in CLASSES:
-        raise ModelError(f"policy_class must be history or markov; it is {policy_class!r}")
+    check_policy_class(policy_class)
     if gap is not None and not (_number(gap) and 0 <= gap < math.inf):
         raise ModelError(f"gap must be a number of at least 0, or None; it is {gap!r}")
     if time_limit is not None and not (_number(time_limit) and time_limit > 0):

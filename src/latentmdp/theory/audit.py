@@ -1,9 +1,9 @@
 """`audit`: every quantity of the upper bound's proof, measured on a finished run.
 
 Works phase by phase on what `learn(..., audit=True)` keeps (or on a rerun of the recorded spec):
-the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the updating
-episode's path. Nothing is replayed step by step; the optimistic alpha vectors are recomputed from
-the paper's equations, not taken from the learner.
+the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the path of the
+episode that triggered an update. The optimistic alpha vectors are computed anew from the paper's
+equations, not taken from the learner.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ import numpy as np
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
+from latentmdp.kernels.audit import proof_sums
+from latentmdp.learning.run import Run
+from latentmdp.theory.audit_report import AuditReport, build_report
 from latentmdp.theory.bounds import iota
 from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
+from latentmdp.theory.variance import max_variance
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Phase, Spec
+    from latentmdp.learning.session import Phase
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
-    from latentmdp.theory.audit_report import AuditReport
 
-SAME = 1e-9  # values closer than this are equal
-LIKE = 1e-6  # relative: a suspected factor is known to so many digits
-SUSPICIONS = 20  # wrong values that are looked into
+EQUAL_WITHIN = 1e-9  # values closer than this are equal
+FACTOR_WITHIN = 1e-6  # relative: how closely a suspected factor must explain a value
+MOST_SUSPICIONS = 20  # wrong values for which explanations are tried
 VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_limit": 3.0}
 
 # one entry per phase, all cumulative up to its last episode unless said otherwise
@@ -51,10 +54,6 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
     >>> report["decomposition"].held, report["updates"].held
     (True, True)
     """
-    from latentmdp.learning.run import Run
-    from latentmdp.theory.audit_report import build_report
-    from latentmdp.theory.variance import max_variance
-
     if not isinstance(run, Run):
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
     if run.episodes < 1:
@@ -132,9 +131,9 @@ class Auditor:
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
-        if len(wrong) and not self._has("snapshot"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
                 f"N={counts.N[row]} where Algorithm 1 has N={self.N[row]} (snapshots are taken "
                 "when a count becomes a power of two, at that very moment)"
@@ -145,24 +144,26 @@ class Auditor:
         counts = phase.counts
         total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
         wrong = np.flatnonzero(total != counts.n)
-        if len(wrong) and not self._has("counts"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
                 f"{counts.n[row]} times and its next states {int(total[row])} times (the state "
                 "after the last step counts too)"
             )
         missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
-        if len(missed) and not self._has("missed"):
+        if len(missed):
             row = int(missed[0])
-            self.faults.append(
+            self._note_fault(
                 f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
                 f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
             )
 
-    def _has(self, kind: str) -> bool:
-        """Whether a fault of this kind was found before: one of each is enough."""
-        return any(fault.startswith(kind) for fault in self.faults)
+    def _note_fault(self, text: str) -> None:
+        """Keep a fault unless there is one of its kind, the words before the colon, already."""
+        kind = text.partition(":")[0]
+        if not any(fault.startswith(kind) for fault in self.faults):
+            self.faults.append(text)
 
     def _row(self, row: int) -> str:
         m, sa = divmod(row, self.model.S * self.model.A)
@@ -199,9 +200,9 @@ class Auditor:
         if phase.path is not None:
             grown = grown + np.bincount(phase.path[1], minlength=len(grown))
         found = np.bincount(row, weights=visits, minlength=len(grown))
-        if (found != grown).any() and not self._has("visits"):
+        if (found != grown).any():
             i = int(np.argmax(found != grown))
-            self.faults.append(
+            self._note_fault(
                 f"visits: in the phase from episode {phase.episode}, row {i} was visited "
                 f"{int(found[i])} times by the policy's nodes, and its count grew by {grown[i]}"
             )
@@ -241,7 +242,7 @@ class Auditor:
     def _check_value(self, phase: Phase, value: float) -> None:
         """The learner's optimistic value is that of its own policy by the paper's equations."""
         found = phase.optimistic_value
-        if abs(found - value) <= SAME:
+        if abs(found - value) <= EQUAL_WITHIN:
             return
         self.mismatches += 1
         if self.mismatches == 1:
@@ -255,7 +256,7 @@ class Auditor:
                 ),
             )
             self.suspects = self._suspects(phase, found)
-        elif self.mismatches <= SUSPICIONS:
+        elif self.mismatches <= MOST_SUSPICIONS:
             self.suspects = [v for v in self.suspects if self._explains(phase, v)]
         i, text = self._fault
         names = " or ".join(variant.text for variant in self.suspects)
@@ -269,7 +270,7 @@ class Auditor:
 
     def _explains(self, phase: Phase, variant: Variant) -> bool:
         found = phase.optimistic_value
-        return abs(self._value(phase, variant) - found) <= LIKE * max(found, SAME)
+        return abs(self._value(phase, variant) - found) <= FACTOR_WITHIN * max(found, EQUAL_WITHIN)
 
     def _suspects(self, phase: Phase, found: float) -> list[Variant]:
         """Which wrong versions of the equations give what was found; later phases thin them out."""
@@ -292,8 +293,6 @@ class Auditor:
     def _add_proof(
         self, phase: Phase, alpha: Floats, opt: Floats, inside: Floats, before: Floats, t0: int
     ) -> None:
-        from latentmdp.kernels.audit import proof_sums
-
         model, policy, sums = self.model, phase.policy, self.sums
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
         proof_sums(
