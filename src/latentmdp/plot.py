@@ -18,7 +18,7 @@ from latentmdp.drawing.canvas import context_name as _context_name
 from latentmdp.drawing.canvas import state_name as _state_name
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -311,6 +311,7 @@ def policy_graph(
     if model is not None:
         from latentmdp.belief import reach_weights
 
+        policy = fitted(model, policy)
         weight = reach_weights(model, policy).sum(axis=1)
     kept = np.sort(np.argsort(-weight, kind="stable")[:max_nodes])
     kept = kept[weight[kept] > 0]

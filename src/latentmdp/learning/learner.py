@@ -126,7 +126,7 @@ class Learner:
         if self._path is None or len(self._path) < self.known.H:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
-        self.knowledge.observe(m, self._path)
+        news = self.knowledge.observe(m, self._path)
         triggered: list[int] = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
@@ -136,7 +136,8 @@ class Learner:
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if triggered or self.choice.every_episode:  # l. 17
+        # rewards seen for the first time are numbered anew, and the policy looks at the numbers
+        if triggered or news or self.choice.every_episode:  # l. 17
             self.update(np.unique(np.array(triggered, dtype=np.int64)))  # l. 18
             return True
         return False  # l. 19, 20: the policy stays
@@ -162,8 +163,12 @@ class Learner:
     def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
         if not answer.kept:
-            self.policy = answer.policy
+            self.policy = self._numbered(answer.policy)
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
+
+    def _numbered(self, policy: PolicyGraph) -> PolicyGraph:
+        """The policy, which says what its symbols stand for if it looks at them."""
+        return policy.numbered_by(self.knowledge.numbering) if len(policy.node) else policy
 
     def _stream(self) -> np.random.Generator:
         """A new stream; only `random` must be saved to draw the same ones again."""
@@ -224,7 +229,8 @@ class Learner:
         self.choice = Choice(**state["choice"])
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
-        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        self.policy = self._numbered(policy)
         check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
-from latentmdp.policy import check_fits
+from latentmdp.policy import fitted
 
 if TYPE_CHECKING:
     from latentmdp.kernels.structs import ModelRows, World
@@ -204,7 +204,7 @@ def simulate_episodes(
     model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = simulator.sample(episodes)
@@ -218,7 +218,7 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)
