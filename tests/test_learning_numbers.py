@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.belief import reach_weights
+from latentmdp.counts import Counts
 from latentmdp.evaluation import return_distribution
 from latentmdp.learning.knowledge import known_from, nothing_known
 from latentmdp.learning.learner import Learner
@@ -96,7 +97,7 @@ def value_of_cursor(policy, model):
     return earned(model, actions)
 
 
-def learner_of(model, R, given, algorithm, policy_class="history"):
+def learner_of(model, R, given, algorithm, policy_class="history", counts=None):
     """A learner that was told a model, its `R`, an `R` that says more, or nothing."""
     w, nu, H = model.w, model.nu, model.H
     known = {
@@ -107,7 +108,7 @@ def learner_of(model, R, given, algorithm, policy_class="history"):
     }[given]()
     return Learner(
         known, algorithm, episodes=1000, policy_class=policy_class, bonus_scale=0.01,
-        estimate=("w", "nu", "R") if given == "nothing" else (),
+        estimate=("w", "nu", "R") if given == "nothing" else (), counts=counts,
     )  # fmt: skip
 
 
@@ -130,11 +131,15 @@ def test_what_a_learner_plays_is_worth_what_evaluate_says(given, algorithm, poli
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "psrl"])
 def test_which_transitions_can_happen_is_not_known(algorithm):
-    """A learner that is told the model plays as one that is told its `R`: to the bit."""
+    """A learner that is told the model plays as one that is told its `R`: to the bit.
+
+    The first also stores its visits along the model, as `learn` does, the second as they come.
+    """
     for seed in range(14):
         rng = np.random.default_rng(seed)
         model, R = sparse_model(rng, 2 + seed % 7)
-        one, two = (learner_of(model, R, given, algorithm) for given in GIVEN[:2])
+        one = learner_of(model, R, "model", algorithm, counts=Counts.for_model(model))
+        two = learner_of(model, R, "its R", algorithm)
         for k in range(12):
             for learner in (one, two):
                 play(learner, model, np.random.default_rng([seed, k]))
