@@ -19,7 +19,8 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
-    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
+    | {"numbering"},
     {"evaluation", "drawing", "environments"},
     {"planning"},
     {"optimism"},

@@ -54,9 +54,9 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
     Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
     """
     from latentmdp.kernels.policies import reach  # Numba loads slowly
-    from latentmdp.policy import check_fits  # which imports this module
+    from latentmdp.policy import fitted  # which imports this module
 
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     g = np.zeros((policy.N, model.M))
     start = model.w[:, None] * model.nu
     reach(

@@ -7,7 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import PolicyGraph, fitted
 
 SHOWN = 6  # contexts that a repr lists
 
@@ -47,7 +47,7 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     """
     from latentmdp.kernels.policies import alpha_vectors  # Numba loads slowly
 
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     alpha = np.empty((policy.N, model.M))
     var = np.empty((policy.N, model.M))
     alpha_vectors(
@@ -72,7 +72,7 @@ def return_distribution(
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
     tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))

@@ -2,8 +2,8 @@
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
 `horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the index of the reward among the contexts' rewards there (equal up to the tolerance of
-`canonical.rank_rewards`), with hidden rewards always 0.
+rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
+`number_transitions` where rewards sit on transitions), with hidden rewards always 0.
 """
 
 import hashlib

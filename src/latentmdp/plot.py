@@ -30,7 +30,7 @@ from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -314,6 +314,7 @@ def policy_graph(
     ax = ax or axes(TWO_COLUMNS, 3.2)
     weight = np.ones(policy.N)
     if model is not None:
+        policy = fitted(model, policy)
         weight = reach_weights(model, policy).sum(axis=1)
     kept = np.sort(np.argsort(-weight, kind="stable")[:max_nodes])
     kept = kept[weight[kept] > 0]

@@ -22,6 +22,7 @@ from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
+    from latentmdp.numbering import Numbering
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +193,20 @@ class PolicyGraph:
         return self.__dict__.get("_model")
 
     def for_model(self, model: "LatentMDP") -> "PolicyGraph":
-        """The same policy, which knows its model: cursors then understand rewards."""
-        check_fits(model, self)
+        """The same policy in the model's numbers, which knows it: cursors understand rewards."""
         policy = PolicyGraph.__new__(PolicyGraph)
-        policy.__dict__.update(self.__dict__, _model=model)
+        policy.__dict__.update(fitted(model, self).__dict__, _model=model, _numbering=None)
+        return policy
+
+    @property
+    def numbering(self) -> "Numbering | None":
+        """What its symbols stand for, where they are a learner's numbers and not a model's."""
+        return self.__dict__.get("_numbering")
+
+    def numbered_by(self, numbering: "Numbering") -> "PolicyGraph":
+        """The same policy, which says that its symbols are those of `numbering`."""
+        policy = PolicyGraph.__new__(PolicyGraph)
+        policy.__dict__.update(self.__dict__, _model=None, _numbering=numbering)
         return policy
 
     def cursor(self, state: int, model: "LatentMDP | None" = None) -> Cursor:
@@ -205,9 +216,9 @@ class PolicyGraph:
         """
         if not 0 <= state < self.S:
             raise ModelError(f"the first state must be from 0 to {self.S - 1}; it is {state}")
-        if model is not None:
-            check_fits(model, self)
-        return Cursor(self, int(self.root[state]), self.model if model is None else model)
+        if model is None:
+            return Cursor(self, int(self.root[state]), self.model)
+        return Cursor(fitted(model, self), int(self.root[state]), model)
 
     def successors(self, node: ArrayLike, symbol: ArrayLike, next: ArrayLike) -> Ints:
         """The nodes after observing `(symbol, next)` at `node`, for arrays of one shape.
@@ -232,6 +243,8 @@ class PolicyGraph:
 
         With a `model`, also without successors on observations that it gives probability zero.
         """
+        if model is not None and self.numbering is not None:
+            return self.for_model(model).prune(model)
         owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
         keep = self.node != self.default[self.step[owner] + 1, self.next]
         if model is not None:
@@ -306,6 +319,8 @@ class PolicyGraph:
             new_id[kind[self.root]],
             new_id[kind[self.default]],
         )._freeze()
+        if self.numbering is not None:
+            return graph.numbered_by(self.numbering)
         return graph if self.model is None else graph.for_model(self.model)
 
     # ------------------------------------------------------------------ showing, saving
@@ -317,7 +332,7 @@ class PolicyGraph:
         """
         from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
-        return to_dot(self, model, max_nodes)
+        return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
@@ -441,3 +456,13 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+
+
+def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the model's numbers for rewards, and the same nodes; checked to fit."""
+    check_fits(model, policy)
+    if policy.numbering is None:
+        return policy
+    from latentmdp.numbering import in_numbers_of
+
+    return in_numbers_of(policy, policy.numbering, model)

@@ -98,7 +98,7 @@ def _read_initial(path: Path) -> tuple[Any, Any]:
         raise refusal(path, "must lie beside the model; there is no such file")
     table = CsvTable(path, ("idstate", "probability"))
     first, prob = table.ids("idstate"), table.floats("probability")
-    if (first > 10**8).any():
+    if (first >= 10**8).any():
         raise refusal(path, f"idstate must be below 10^8; found {first.max()}")
     return first, prob
 

@@ -15,6 +15,7 @@ from latentmdp.learning.solvers import Answer, check_affordable
 from latentmdp.learning.spec import Spec
 from latentmdp.model import LatentMDP
 from latentmdp.optimism.known import check_learnable
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def learn(
     audit: bool = False,
     ties: str = "secondary",
     observer: Observer | None = None,
+    settings: SearchSettings = SEARCH,
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
@@ -49,7 +51,8 @@ def learn(
     the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
     class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
     phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
-    `observer` is called with each finished phase.
+    `observer` is called with each finished phase. `settings` say how hard solvers search, for
+    experiments with the search itself: a run with other ones is not resumed or replayed.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
@@ -60,7 +63,8 @@ def learn(
         Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
     bracket, policy, seconds = find_optimal(model, spec, optimal)
-    session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
+    oracle = Answer(policy, *bracket) if policy is not None else None
+    session = Session(model, spec, oracle, settings)
     phases: list[Any] = []
 
     def observe(phase: Phase) -> None:

@@ -35,6 +35,7 @@ from latentmdp.learning.state import (
     save_state,
 )
 from latentmdp.learning.state_check import checked_learner
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Learner:
     """Algorithm 1; see the module. `begin`, `step` (exactly `H` times), `end`, and again.
 
     `given` says what the learner knows: `w`, `nu`, `R` (a model's transitions are never read).
-    `episodes` is the planned `K` of the logarithmic term; more may be played.
+    `episodes` is the planned `K` of the logarithmic term; more may be played. `settings` say how
+    hard the solver searches; a learner with other ones than `SEARCH` cannot be resumed.
     """
 
     def __init__(  # Alg. 1, l. 1
@@ -66,7 +68,9 @@ class Learner:
         estimate: Collection[str] = (),
         counts: Counts | None = None,
         oracle: Answer | None = None,
+        settings: SearchSettings = SEARCH,
     ) -> None:
+        self.settings = settings
         self.spec = Spec(algorithm, episodes, policy_class, delta, bonus_scale, ties=ties)
         on_next = getattr(given, "rewards_on_transitions", False) or "R" in estimate
         check_affordable(self.spec, given.M, given.S, given.A, given.H, on_next)
@@ -74,7 +78,7 @@ class Learner:
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0
         self.random = np.random.default_rng(seed)
-        self.solver = make_solver(self.spec, self.known, self._stream(), oracle)
+        self.solver = make_solver(self.spec, self.known, self._stream(), oracle, settings)
         self.episode = 1
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
@@ -124,7 +128,7 @@ class Learner:
         if self._path is None or len(self._path) < self.known.H:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
-        self.knowledge.observe(m, self._path)
+        news = self.knowledge.observe(m, self._path)
         triggered: list[int] = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
@@ -134,7 +138,8 @@ class Learner:
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if triggered or self.spec.every_episode:  # l. 17
+        # rewards seen for the first time are numbered anew, and the policy looks at the numbers
+        if triggered or news or self.spec.every_episode:  # l. 17
             self.update(np.unique(np.array(triggered, dtype=np.int64)))  # l. 18
             return True
         return False  # l. 19, 20: the policy stays
@@ -160,8 +165,12 @@ class Learner:
     def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
         if not answer.kept:
-            self.policy = answer.policy
+            self.policy = self._numbered(answer.policy)
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
+
+    def _numbered(self, policy: PolicyGraph) -> PolicyGraph:
+        """The policy, which says what its symbols stand for if it looks at them."""
+        return policy.numbered_by(self.knowledge.numbering) if len(policy.node) else policy
 
     def _stream(self) -> np.random.Generator:
         """A new stream; only `random` must be saved to draw the same ones again."""
@@ -199,6 +208,7 @@ class Learner:
         state: State = {
             "kind": "learner",
             "choice": self.spec.for_learner(),
+            "settings": self.settings.record(),
             "knowledge": self.knowledge.state(),
             "counts": self.counts.to_arrays(),
             "policy": {name: getattr(self.policy, name) for name in POLICY_PARTS},
@@ -219,10 +229,11 @@ class Learner:
         """Inverse of `state`: continues to the same bits. What a learner cannot hold is refused."""
         state = checked_learner(state)
         self = cls.__new__(cls)
-        self.spec = Spec(**state["choice"])
+        self.spec, self.settings = Spec(**state["choice"]), SEARCH
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
-        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
+        policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
+        self.policy = self._numbered(policy)
         check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]

@@ -21,6 +21,7 @@ from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, refusing_misfits
+from latentmdp.optimism.settings import check_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,11 @@ class Run:
     def spec(self) -> Spec:
         """What was asked for."""
         return Spec(**self.state["spec"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How hard its solver searched: the numbers of `SearchSettings`."""
+        return dict(self.state["learner"]["settings"])
 
     @property
     def episodes(self) -> int:
@@ -214,6 +220,7 @@ class Run:
 
         Refused where the bits are not the same, as with runs of another version of the package.
         """
+        check_settings(self.settings)
         oracle = Answer(self.policy, *self.optimal)
         session = Session(self.model, self.spec, oracle)
         for target in self.state["targets"]:

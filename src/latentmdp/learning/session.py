@@ -20,6 +20,7 @@ from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.learning.state_check import checked_run
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 
 if TYPE_CHECKING:
     from latentmdp.learning.solvers import Answer
@@ -62,11 +63,20 @@ Observer = Callable[[Phase], None]
 class Session:
     """A run under way; `next_phase` until `done == spec.episodes`. Its state is plain data."""
 
-    def __init__(self, model: LatentMDP, spec: Spec, oracle: Answer | None = None) -> None:
+    def __init__(
+        self,
+        model: LatentMDP,
+        spec: Spec,
+        oracle: Answer | None = None,
+        settings: SearchSettings = SEARCH,
+    ) -> None:
         simulation, solver = np.random.SeedSequence(spec.seed).spawn(2)
         started = time.perf_counter()
         counts = Counts.for_model(model)
-        learner = Learner(model, **spec.for_learner(), seed=solver, counts=counts, oracle=oracle)
+        learner = Learner(
+            model, **spec.for_learner(), seed=solver, counts=counts, oracle=oracle,
+            settings=settings,
+        )  # fmt: skip
         self.seconds = {"planning": time.perf_counter() - started, "simulation": 0.0}
         self._set_up(model, spec, learner, np.random.default_rng(simulation))
         self.rows: list[tuple[float, ...]] = []  # of the table: `COLUMNS` by phase

@@ -17,7 +17,7 @@ from latentmdp.kernels import step_simulation, structs
 from latentmdp.kernels.chain import build_chain
 from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
 from latentmdp.kernels.samplers import SCRATCH, address
-from latentmdp.policy import check_fits
+from latentmdp.policy import fitted
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -196,7 +196,7 @@ def simulate_episodes(
     model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = simulator.sample(episodes)
@@ -210,7 +210,7 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)

@@ -18,6 +18,7 @@ from latentmdp.formats.schema import STREAM, fitting
 from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.optimism import make_planner
 from latentmdp.optimism.confidence import RULES
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class OracleSolver:
 SOLVER_BYTES = 600  # per (step, state, context)
 REWARD_BYTES = 17  # where rewards are on transitions
 SAMPLE_BYTES = 160  # of psrl
+SUCCESSOR_BYTES = 12  # per (step, state, action, next state) of the graph that is planned on
 COMPARISON_BYTES = 60  # of contexts, for a policy with memory
 
 
@@ -104,6 +106,7 @@ def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) 
     each = REWARD_BYTES * on_next
     if rule is not None:
         each += SAMPLE_BYTES * rule.every_next + COMPARISON_BYTES * (spec.policy_class == "history")
+        each += SUCCESSOR_BYTES * (rule.every_next or on_next) * (H + 1) / M
     needed = (SOLVER_BYTES * (H + 1) * S * M if rule is not None else 0) + each * M * S * A * S
     room = 2 * memory_budget()
     if needed > room:
@@ -116,7 +119,11 @@ def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) 
 
 
 def make_solver(
-    spec: Spec, known: Known, random: np.random.Generator, oracle: Answer | None = None
+    spec: Spec,
+    known: Known,
+    random: np.random.Generator,
+    oracle: Answer | None = None,
+    settings: SearchSettings = SEARCH,
 ) -> Solver:
     """The solver that was asked for; `oracle` is what the algorithm of that name answers."""
     spec.check_algorithm()
@@ -128,4 +135,4 @@ def make_solver(
             raise ModelError("the oracle must be given a policy; learn() plans one")
         return OracleSolver(oracle)
     rule = RULES[spec.algorithm]
-    return make_planner(known, rule, setting, spec.policy_class, random, spec.ties)
+    return make_planner(known, rule, setting, spec.policy_class, random, spec.ties, settings)

@@ -22,7 +22,7 @@ from latentmdp.formats.archive import npz_writer, read_npz
 from latentmdp.formats.files import FileError, PathLike, Writer, refusal, write_atomically
 
 State = dict[str, Any]
-FORMAT = 5
+FORMAT = 6
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON, _DIGEST = "json", "digest"
 

@@ -28,6 +28,7 @@ from latentmdp.formats.schema import (
 from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import Spec
 from latentmdp.optimism.known import Known
+from latentmdp.optimism.settings import check_settings
 from latentmdp.policy import POLICY_PARTS
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def checked_learner(state: Any, where: str = "") -> State:
     """A learner's state that can be trusted, but for its solver's."""
     if not isinstance(state, dict) or not isinstance(state.get("knowledge"), dict):
         raise ModelError(f"'{where}knowledge' must be there; it is missing")
+    check_settings(state.get("settings"))
     known, sizes = _known(state["knowledge"].get("known"), f"{where}knowledge.known.")
     estimate, seen = _estimated(state["knowledge"], known)
     sizes["seen"], sizes["seen S"] = seen
@@ -115,7 +117,7 @@ def checked_learner(state: Any, where: str = "") -> State:
         raise ModelError(f"knowledge.starts must sum to {begun}, the episodes seen; it does not")
     if "path" in state:
         found["path"] = _path(state["path"], found, known)
-    return found | {"kind": state.get("kind"), "solver": state["solver"]}
+    return found | {name: state.get(name) for name in ("kind", "solver", "settings")}
 
 
 def _known(state: Any, where: str) -> tuple[dict[str, Any], NamedSizes]:

@@ -126,9 +126,8 @@ class MemoryGraph:
         policy = np.zeros(self.D + self.room, dtype=np.int64)
         policy[: H * S] = search.table.ravel()
         self.memory.solved[:] = False
-        stack = DepthStack(
-            *np.zeros((3, H), dtype=np.int64), np.zeros((H, known.A)), np.zeros(H)
-        )  # fmt: skip
+        node, action, child = np.zeros((3, H), dtype=np.int64)
+        stack = DepthStack(node, action, child, np.zeros((H, known.A)), np.zeros(H))
         fits, tried, value = solve(
             pack_search(problem), self.memory, stack, policy, self.kind.side, self.kind.least,
             self.kind.every,

@@ -64,9 +64,12 @@ def make_nodes(known: Known, seen: Observations, memory: MemoryPart | None = Non
         succ = np.concatenate([succ, own])
     played = np.ones(N, dtype=np.bool_)
     played[:S] = known.root.any(axis=0)
-    small = [array.astype(np.uint32) for array in (span, state, step, edge, succ)]
-    first = (np.arange(S) if memory is None else memory.first).astype(np.uint32)
-    return Nodes(*small, first, played, np.ones((N, known.M), dtype=np.bool_))
+    first = np.arange(S) if memory is None else memory.first
+    span, state, step, edge, succ, first = (
+        array.astype(np.uint32) for array in (span, state, step, edge, succ, first)
+    )
+    possible = np.ones((N, known.M), dtype=np.bool_)
+    return Nodes(span, state, step, edge, succ, first, played, possible)
 
 
 def _follow_memory(

@@ -13,7 +13,7 @@ from latentmdp._stack import with_room
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import PolicyGraph, check_fits, fitted
 from latentmdp.policy_class import check_policy_class
 
 Progress = Callable[[float, int, float, float], None]
@@ -205,8 +205,7 @@ def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
             policy = PolicyGraph.from_table(table)
         except (ModelError, ValueError, TypeError) as error:
             raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    check_fits(model, policy)
-    return policy
+    return fitted(model, policy)
 
 
 def _memory(limit: int | None) -> int:

@@ -35,18 +35,21 @@ VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_li
 
 # one entry per phase, all cumulative up to its last episode unless said otherwise
 SERIES = (
-    "episodes", "updates", "regret", "V~ - V", "X1", "X2", "X3", "X4", "X5", "X6", "bellman",
+    "episodes", "updates", "V~ - V", "X1", "X2", "X3", "X4", "X5", "X6", "bellman",
     "at t0", "V inside", "V before", "sum_1/N", "as recorded",
     "optimistic", "recorded", "omega_1", "omega_2", "bellman margin", "bellman error",
     "largest error", "lowest zeta", "solver gap",
 )  # fmt: skip
 
 
-def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditReport:
+def audit(
+    run: Run, *, variance: tuple[float, float] | None = None, auditor: Auditor | None = None
+) -> AuditReport:
     """Check a finished run against every lemma of the proof; `str()` of the report is a table.
 
     `variance` brackets `Var*` of the policy class (default: `max_variance`, some seconds). A run
-    made without `audit=True` is run again from its spec, to the same bits.
+    made without `audit=True` is run again from its spec, to the same bits, unless an `auditor` has
+    looked on: `learn(..., observer=auditor.observe)`. Neither of these two keeps any phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "mvp", episodes=1000, audit=True)
@@ -58,11 +61,14 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
     if run.episodes < 1:
         raise ModelError("an audit needs a run with episodes; none has been played yet")
-    auditor = Auditor(run.model, run.spec, run.best_value)
-    if run.phases is not None:
+    if auditor is not None:
+        auditor.check_saw(run)
+    elif run.phases is not None:
+        auditor = Auditor(run.model, run.spec)
         for phase in run.phases:
             auditor.observe(phase)
     else:
+        auditor = Auditor(run.model, run.spec)
         run.replay(auditor.observe)
     if variance is None:
         found = max_variance(run.model, run.spec.policy_class, **VARIANCE_EFFORT)
@@ -76,7 +82,6 @@ class Auditor:
 
     model: LatentMDP
     spec: Spec
-    optimum: float  # the best value of the class that is known
     faults: list[str] = field(default_factory=list)  # bugs, in the order found
     has_alpha: bool = True  # whether counts determine the optimistic values
     mismatches: int = 0  # phases whose optimistic value is not the equations'
@@ -86,6 +91,7 @@ class Auditor:
         model, spec = self.model, self.spec
         self.iota = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
         self.rows: list[list[float]] = []
+        self.values: list[float] = []  # of the phases' policies
         self.sums = dict.fromkeys(SERIES, 0.0)
         self.n = np.zeros(model.M * model.S * model.A, dtype=np.int64)  # counted by the audit
         self.n_next = np.zeros(len(model.next), dtype=np.int64)
@@ -98,6 +104,22 @@ class Auditor:
         """`(phases,)` each."""
         return dict(zip(SERIES, np.array(self.rows).reshape(-1, len(SERIES)).T, strict=True))
 
+    def regret(self, optimum: float) -> Floats:
+        """`(phases,)` cumulative, against the best value of the class that is known."""
+        lengths = np.diff(self.series["episodes"], prepend=0.0)
+        return np.cumsum(lengths * (optimum - np.array(self.values)))
+
+    def check_saw(self, run: Run) -> None:
+        """Refuse a run that is not the one that was observed, from its first episode to its end."""
+        same = self.spec == run.spec and self.model.digest == run.model.digest
+        table = run.state["table"]
+        if not same or not np.array_equal(self.values, table["value"]):
+            raise ModelError(
+                f"the auditor must have observed this run, {len(table['value'])} phases from the "
+                f"first to the last; it has seen {len(self.values)} phases of "
+                f"{'it' if same else 'another run'}"
+            )
+
     def observe(self, phase: Phase) -> None:
         """Measure one finished phase."""
         model, sums = self.model, self.sums
@@ -108,7 +130,7 @@ class Auditor:
         episodes = float(phase.length)
         sums["episodes"] += episodes
         sums["updates"] += phase.triggered
-        sums["regret"] += episodes * (self.optimum - phase.value)
+        self.values.append(phase.value)
         sums["recorded"] = phase.optimistic_value
         sums["solver gap"] = phase.upper - phase.optimistic_value
         sums["omega_1"], sums["omega_2"] = self._good_events(phase)

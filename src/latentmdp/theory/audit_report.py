@@ -145,7 +145,7 @@ class _Builder:
         model, spec = run.model, run.spec
         self.run, self.auditor, self.spec, self.model = run, auditor, spec, model
         self.variance = variance
-        self.s = auditor.series
+        self.s = auditor.series | {"regret": auditor.regret(run.best_value)}
         self.k = self.s["episodes"]
         self.iota = auditor.iota
         self.sizes = (model.M, model.S, model.A, model.H)
