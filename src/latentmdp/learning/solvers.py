@@ -103,7 +103,7 @@ def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) 
     `on_next`: whether rewards depend on the next state (or are to be estimated).
     """
     rule = RULES.get(spec.algorithm)
-    each = REWARD_BYTES * on_next
+    each: float = REWARD_BYTES * on_next
     if rule is not None:
         each += SAMPLE_BYTES * rule.every_next + COMPARISON_BYTES * (spec.policy_class == "history")
         each += SUCCESSOR_BYTES * (rule.every_next or on_next) * (H + 1) / M

@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.structs import (
     BoxRows,
+    Indices,
     Nodes,
     OptimisticRows,
     RowScratch,
@@ -65,11 +66,14 @@ def make_nodes(known: Known, seen: Observations, memory: MemoryPart | None = Non
     played = np.ones(N, dtype=np.bool_)
     played[:S] = known.root.any(axis=0)
     first = np.arange(S) if memory is None else memory.first
-    span, state, step, edge, succ, first = (
-        array.astype(np.uint32) for array in (span, state, step, edge, succ, first)
-    )
-    possible = np.ones((N, known.M), dtype=np.bool_)
-    return Nodes(span, state, step, edge, succ, first, played, possible)
+    return Nodes(
+        _indices(span), _indices(state), _indices(step), _indices(edge), _indices(succ),
+        _indices(first), played, np.ones((N, known.M), dtype=np.bool_),
+    )  # fmt: skip
+
+
+def _indices(array: Ints) -> Indices:
+    return array.astype(np.uint32)
 
 
 def _follow_memory(
