@@ -15,7 +15,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latentmdp._stack import with_room
 from latentmdp._workers import Pool
 from latentmdp.errors import ModelError
 
@@ -78,7 +77,6 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
         raise ModelError(f"a process was killed before its run was done{cure}") from None
 
 
-@with_room
 def run_task(task: Task, quiet: bool) -> dict[str, Any]:
     """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
     from latentmdp.learning.folder import locked

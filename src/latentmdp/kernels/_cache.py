@@ -12,7 +12,6 @@ What lies in the folder is checked before Numba reads it (`_sealed.py`). Where t
 our own, nothing is kept. A cache that cannot be read or written costs time, never an answer.
 """
 
-import gc
 import hashlib
 import os
 import re
@@ -37,39 +36,6 @@ from latentmdp._interrupts import interrupts_held
 from latentmdp._notice import notice
 from latentmdp._sealed import Sealing, discard, sealed_folder
 from latentmdp.errors import KernelCacheWarning
-
-
-def _defer_blas_check() -> None:
-    """Let Numba look for SciPy's BLAS when a function first needs it, not at every start (0.2 s).
-
-    SciPy is among our requirements, so the check, which sets one flag, would pass.
-    """
-    from numba.np import linalg
-
-    check = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        from numba.np import arraymath
-    finally:
-        linalg.ensure_blas = check
-    arraymath.ensure_blas = check
-
-
-class _NoCollection(event.Listener):
-    """Python's garbage collector rests while Numba compiles: a tenth of the time is saved."""
-
-    depth, was_on = 0, False
-
-    def on_start(self, event: Any) -> None:
-        if self.depth == 0:
-            self.was_on = gc.isenabled()
-            gc.disable()
-        self.depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0 and self.was_on:
-            gc.enable()
 
 
 class _CtrlCWaits(event.Listener):
@@ -133,8 +99,6 @@ _kernels: dict[Any, Path | None] = {}  # Numba's function of each kernel: where 
 _saving = threading.local()  # `now` is what this thread has begun to seal
 
 compiling = _Stopwatch()
-_defer_blas_check()
-event.register("numba:compile", _NoCollection())
 event.register("numba:compile", _Compiling())
 event.register("numba:compiler_lock", compiling)
 event.register("numba:compiler_lock", _CtrlCWaits())
