@@ -65,7 +65,13 @@ def main() -> None:
                 [seconds(s, c, arguments) for s, c in zip(sources, caches, strict=True)]
                 for _ in range(1 + RUNS)
             ][1:]  # the first one compiles
-            show(name, [tuple(map(min, zip(*(run[i] for run in runs), strict=True))) for i in range(len(sources))])
+            show(
+                name,
+                [
+                    tuple(map(min, zip(*(run[i] for run in runs), strict=True)))
+                    for i in range(len(sources))
+                ],
+            )
 
 
 if __name__ == "__main__":

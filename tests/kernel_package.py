@@ -10,7 +10,8 @@ from typing import NamedTuple
 import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
-NEEDED = ("_interrupts", "_notice", "_sealed", "errors", "printing", "kernels/_cache")
+NEEDED = ("_interrupts", "_notice", "_sealed", "errors", "printing")
+NEEDED += ("kernels/_cache", "kernels/_listeners")
 HEAD = "from latentmdp.kernels._cache import kernel\n"
 KERNEL = HEAD + "@kernel\ndef answer(x):\n    return x + {number}\n"
 ASK = """
@@ -58,10 +59,10 @@ class Package:
 
     def kept(self, name: str, base: Path | None = None) -> "Kept":
         """What the cache has of a kernel."""
-        (folder,) = (base or self.cache).glob(f"{name}-*")
+        (folder,) = (base or self.cache).glob(f"{name}-*[!k]")  # not its lock
         (index,) = folder.rglob("*.nbi")
         (code,) = folder.rglob("*.nbc")
-        return Kept(folder, index, code, folder / "seals.json", folder / "lock")
+        return Kept(folder, index, code, folder / "seals.json", Path(f"{folder}.lock"))
 
 
 class Kept(NamedTuple):
