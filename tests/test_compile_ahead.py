@@ -27,6 +27,14 @@ event.register("numba:compile", Listener())
 {code}
 print(*compiled)
 """
+COLD = """
+from latentmdp.kernels import _cache
+from latentmdp.kernels._ahead import load_all
+
+load_all()
+print(*(kernel.py_func.__name__ for kernel in _cache._cold))
+"""
+NOT_IN_USE = {"propose"}  # only tests call it
 PLAN = """
 for spec in ("maze:size=3,goals=2,horizon=6", "riverswim", "hard:contexts=2,states=11"):
     for hidden in (False, True):
@@ -67,6 +75,8 @@ def test_nothing_is_left_to_compile(tmp_path):
     number = int(first.stdout.split()[1])
     assert first.stdout.startswith(f"compiled {number} kernels in ")
     assert first.stdout.endswith(f" s, kept in {tmp_path}\n")
+    left = set(run(tmp_path, "-c", COLD).stdout.split())
+    assert left <= NOT_IN_USE, "kernels that no task of `latentmdp compile` calls"
     for code in (PLAN, LEARN, AUDIT):
         assert run(tmp_path, "-c", LATER.format(code=code)).stdout == "\n"
     again = run(tmp_path, *compile_)

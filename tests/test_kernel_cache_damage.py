@@ -196,6 +196,14 @@ def test_a_full_disk_costs_a_warning_with_the_path(tmp_path):
     assert package.ask().stderr == ""
 
 
+def test_a_full_disk_leaves_what_is_compiled_in_use(tmp_path):
+    package = Package(tmp_path, 2)
+    package.run("from latentmdp.kernels.k0 import answer\nanswer(100)")
+    done = package.ask(preexec_fn=limit_files)
+    assert done.stderr.count("KernelCacheWarning:") == 1
+    assert "latentmdp: compiling kernels: at most 1\n" in done.stderr
+
+
 @pytest.mark.skipif(not ROOT, reason="only root can mount a small disk")
 def test_a_small_disk_that_is_full(tmp_path):
     package = Package(tmp_path, 2)

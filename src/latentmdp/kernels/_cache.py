@@ -15,9 +15,11 @@ is damaged, in the seconds between these looks and Numba's own. That is Numba's 
 call; the next start repairs it.
 """
 
+import errno
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -38,7 +40,8 @@ from latentmdp._sealed import Sealing, sealed_folder
 from latentmdp.errors import KernelCacheWarning
 from latentmdp.kernels._listeners import CtrlCWaits, compiling
 
-ROOM = 2**25  # bytes; all kernels together take less than half of it
+ROOM = 2**25  # bytes on the disk; all kernels together take less than half of it
+LARGEST = 2**20  # bytes; no file of a kernel is as large
 SOURCES = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}  # at the start
 
 
@@ -115,7 +118,9 @@ def _has_room(base: Path) -> bool:
     """Whether the disk takes what all kernels may need; a warning if not."""
     try:
         with tempfile.TemporaryFile(dir=base) as file:
-            file.write(bytes(ROOM))
+            file.write(bytes(LARGEST))  # quotas, and limits on the size of files
+        if shutil.disk_usage(base).free < ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(base))
     except OSError as error:
         _warn_not_kept(error, base)
         return False
