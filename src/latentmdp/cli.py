@@ -15,6 +15,7 @@ import typer
 from latentmdp._interrupts import INTERRUPTED, ignore_interrupts, resend_lost_interrupts
 from latentmdp._version import __version__
 from latentmdp.commands.audit import audit_command
+from latentmdp.commands.compile import compile_command
 from latentmdp.commands.convert import convert_command
 from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
@@ -51,6 +52,7 @@ for name, function in (
     ("audit", audit_command),
     ("report", report_command),
     ("lower-bound", lower_bound_command),
+    ("compile", compile_command),
 ):
     app.command(name)(function)
 

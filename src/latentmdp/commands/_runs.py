@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latentmdp._interrupts import StopRequest, interrupts_set
-from latentmdp._stack import with_room
 from latentmdp._workers import Pool, begin_worker
 from latentmdp.errors import ModelError
 
@@ -85,7 +84,6 @@ def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]
         raise ModelError(f"a process was killed before its run was done{cure}") from None
 
 
-@with_room
 def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
     """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
     from latentmdp.learning.folder import locked

@@ -1,4 +1,4 @@
-"""The registered ids: `gymnasium.make("latentmdp/Maze-v0", size=7)` and the like."""
+"""The registered ids: `gymnasium.make("latentmdp.environments:latentmdp/Maze-v0", size=7)`."""
 
 from typing import Any
 

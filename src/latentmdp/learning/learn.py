@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp._stack import with_room
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
@@ -26,7 +25,6 @@ OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
 OPTIMAL_MEMORY = 2**30
 
 
-@with_room
 def learn(
     model: LatentMDP,
     algorithm: str = "mvp",

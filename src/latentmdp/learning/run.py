@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp._stack import with_room
 from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import as_path, shown, writer_of
@@ -199,7 +198,6 @@ class Run:
         with refusing_misfits(self._file, "run"):
             return Session.from_state(self.model, self.state)
 
-    @with_room
     def more(self, episodes: int) -> Run:
         """A longer run, continued from the end of this one, which stays as it is.
 
@@ -214,7 +212,6 @@ class Run:
             session.next_phase()
         return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
 
-    @with_room
     def replay(self, observer: Observer) -> None:
         """Run again from the recorded spec, to the same bits, showing each phase to `observer`.
 

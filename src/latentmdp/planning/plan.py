@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
-from latentmdp._stack import with_room
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
@@ -76,7 +75,6 @@ class Plan:
         )
 
 
-@with_room
 def plan(
     model: LatentMDP,
     policy_class: str = "history",
