@@ -69,7 +69,8 @@ def simulate() -> None:
     import numpy as np
 
     import latentmdp as lm
-    from latentmdp.learning.simulation import SIMULATORS, simulate_counts, simulate_episodes
+    from latentmdp.learning.simulation import simulate_counts, simulate_episodes
+    from latentmdp.learning.spec import SIMULATORS
 
     model = lm.make(TINY)
     for simulator in SIMULATORS:
