@@ -12,7 +12,7 @@ from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.belief_tree import NEVER, TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.history import METHODS, Allowed, plan_history
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.observations import observation_model, start_beliefs
 
 
 def answer(code, guess, white):
@@ -116,7 +116,7 @@ def test_leaves_of_equal_score_are_expanded():
     R = np.zeros((2, S, 2))
     R[0, 1 : n + 1, 0] = R[1, 1 : n + 1, 1] = 0.2
     model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], np.eye(S)[[0, 0]], 2, observe_rewards=False)
-    joint = joint_view(model)
+    joint = observation_model(model)
     search = TreeSearch(joint, start_beliefs(model), 2, build_grid(joint, 2, S, 1))
     search.refine_at = NEVER
     said = search.advance(1000, Allowed(0.0, 1e-12), Budget(None, None), 2**30)

@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.kernels.beliefs import N_EDGES, N_INNER, N_NODES, NONE, WORK_UNITS
+from latentmdp.kernels.history_tree import BeliefTree, plant_tree, rehash, tighten_leaves
+from latentmdp.kernels.history_tree_search import (
+    CLOSED,
+    EXHAUSTED,
+    FULL,
+    back_up_all,
+    count_policy,
+    search,
+    write_policy,
+)
 from latentmdp.planning.belief_grid import (
     build_grid,
     grid_bytes,
@@ -17,7 +28,7 @@ from latentmdp.planning.belief_grid import (
     next_resolution,
 )
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.joint import Joint, Start
+from latentmdp.planning.observations import ObservationModel, Start
 from latentmdp.planning.policy_parts import PolicyParts
 
 if TYPE_CHECKING:
@@ -32,9 +43,7 @@ class TreeSearch:
 
     name = "grid"
 
-    def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
-        from latentmdp.kernels import history_tree as k
-
+    def __init__(self, joint: ObservationModel, start: Start, horizon: int, corners: Any) -> None:
         self.joint, self.start, self.horizon = joint, start, horizon
         self.S = int(corners.upper.shape[1])
         self.A = len(joint.reward) // self.S
@@ -42,7 +51,7 @@ class TreeSearch:
         self.grids = [corners]
         self.grid_work = 0
         self.tree = self._planted()
-        k.plant(self.tree, corners, 0, 0, start.state, start.belief)
+        plant_tree(self.tree, corners, start.state, start.belief)
         self.refine_at = NEVER  # with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap then
         self.asked = False  # whether the tree was given time beyond `refine_at`
@@ -72,12 +81,12 @@ class TreeSearch:
     @property
     def work(self) -> int:
         """Work units done so far."""
-        return int(self.tree.count[3]) + self.grid_work
+        return int(self.tree.used[WORK_UNITS]) + self.grid_work
 
     @property
     def nodes(self) -> int:
         """Nodes of the tree."""
-        return int(self.tree.count[0])
+        return int(self.tree.used[N_NODES])
 
     @property
     def bytes(self) -> int:
@@ -88,23 +97,21 @@ class TreeSearch:
 
     def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str:
         """Work `quantum` units or until closed; says `closed`, `paused`, `memory` or `stalled`."""
-        from latentmdp.kernels import history_tree as k
-
         if self.pending:
             self._refine(budget, memory)
             return "paused"
-        stop = int(self.tree.count[k.WORK]) + quantum
+        stop = int(self.tree.used[WORK_UNITS]) + quantum
         while True:
-            code = k.search(
+            code = search(
                 self.tree, self.joint, self.grids[-1], len(self.grids) - 1, self.start.prob,
                 allowed.relative, allowed.absolute, min(stop, self.refine_at),
             )  # fmt: skip
-            work = int(self.tree.count[k.WORK])
-            if code == k.CLOSED:
+            work = int(self.tree.used[WORK_UNITS])
+            if code == CLOSED:
                 return "closed"
-            if code == k.EXHAUSTED:
+            if code == EXHAUSTED:
                 return "stalled"
-            if code == k.FULL:
+            if code == FULL:
                 if not self._grow(memory):
                     return "memory"
             elif work >= self.refine_at and not self._nearly_done(work, allowed):
@@ -131,9 +138,7 @@ class TreeSearch:
 
     def _refine(self, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is one and time, work and memory for it."""
-        from latentmdp.kernels import history_tree as k
-
-        M = self.joint.like.shape[1]
+        M = self.joint.likelihood.shape[1]
         N = next_resolution(M, self.grids[-1].N)
         work, self.pending = self.pending, 0
         self.refine_at = NEVER
@@ -146,56 +151,54 @@ class TreeSearch:
             return
         self.grids.append(grid)
         self.grid_work += work
-        k.regrid(self.tree, grid, len(self.grids) - 1)
-        k.back_up_all(self.tree, self.joint)
+        tighten_leaves(self.tree, grid, len(self.grids) - 1, 0)
+        back_up_all(self.tree, self.joint)
         self._look_ahead()
 
     def _look_ahead(self) -> None:
         """Say when the next grid is due, and remember where the tree stands now."""
         low, high = self.bounds
-        work = int(self.tree.count[3])
+        work = int(self.tree.used[WORK_UNITS])
         self.refined, self.asked = (max(work, 1), high - low), False
         self.refine_at = work + self._next_work()
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""
-        finer = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
+        finer = next_resolution(self.joint.likelihood.shape[1], self.grids[-1].N)
         return grid_work(self.joint, self.horizon, finer)
 
     def _planted(self) -> Any:
         """An empty tree with room for a few nodes."""
-        from latentmdp.kernels.history_tree import Tree
-
         n = FIRST_NODES + self.widest + len(self.start.prob)
-        M = self.joint.like.shape[1]
+        M = self.joint.likelihood.shape[1]
 
         def integers(*shape: int) -> Ints:
-            return np.empty(shape, dtype=np.int64)
+            return np.empty(shape, dtype=np.uint32)
 
-        return Tree(
-            count=np.zeros(4, dtype=np.int64), step=integers(n), state=integers(n),
-            belief=np.empty((n, M)), lower=np.empty(n), upper=np.empty(n), first=integers(n),
-            inner=integers(n), rung=integers(n), vertex=integers(n),
+        return BeliefTree(
+            used=np.zeros(4, dtype=np.int64), step=integers(n), state=integers(n),
+            belief=np.empty((n, M)), lower=np.empty(n), upper=np.empty(n), first_edge=integers(n),
+            gain_row=integers(n), grid_level=integers(n), vertex=integers(n),
             gain=np.empty((FIRST_NODES // 2, self.A)), child=integers(2 * n), prob=np.empty(2 * n),
             table=_table(n), reach=np.empty(n), queue=integers(n),
         )  # fmt: skip
 
     def _grow(self, memory: int) -> bool:
         """Twice the room for nodes, edges or inner nodes, whatever is full; False: no memory."""
-        from latentmdp.kernels.history_tree import EDGES, INNER, NODES, rehash
-
         tree, full = self.tree, []
-        if tree.count[NODES] + self.widest > len(tree.step):
-            full += ["step", "state", "belief", "lower", "upper", "first", "inner", "rung",
-                     "vertex", "reach", "queue"]  # fmt: skip
-        if tree.count[EDGES] + self.widest > len(tree.child):
+        if tree.used[N_NODES] + self.widest > len(tree.step):
+            full += ["step", "state", "belief", "lower", "upper", "first_edge", "gain_row",
+                     "grid_level", "vertex", "reach", "queue"]  # fmt: skip
+        if tree.used[N_EDGES] + self.widest > len(tree.child):
             full += ["child", "prob"]
-        if tree.count[INNER] >= len(tree.gain):
+        if tree.used[N_INNER] >= len(tree.gain):
             full += ["gain"]
-        if self.bytes + 2 * sum(getattr(tree, name).nbytes for name in full) > memory:
+        arrays = {name: getattr(tree, name) for name in full}
+        if self.bytes + 2 * sum(array.nbytes for array in arrays.values()) > memory:
             return False
-        for name in full:
-            array = getattr(tree, name)
+        if 2 * max(map(len, arrays.values())) > NONE:  # more than indices can tell apart
+            return False
+        for name, array in arrays.items():
             tree = tree._replace(**{name: np.concatenate([array, np.zeros_like(array)])})
         if 2 * len(tree.step) > len(tree.table):
             tree = tree._replace(table=_table(len(tree.step)))
@@ -207,20 +210,18 @@ class TreeSearch:
 
     def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of the policy that attains the lower bound."""
-        from latentmdp.kernels import history_tree as k
-
         tree = self.tree
-        n, edges = k.count_policy(tree, self.joint, self.start.prob)
+        n, edges = count_policy(tree, self.joint, self.start.prob)
         order = tree.queue[:n].astype(np.int64)
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         symbol, nxt, target = (np.empty(edges, dtype=np.int64) for _ in range(3))
-        used = k.write_policy(tree, self.joint, n, action, degree, symbol, nxt, target)
+        used = write_policy(tree, self.joint, n, action, degree, symbol, nxt, target)
         inner, leaf = action >= 0, action < 0
-        graph_node = np.full(int(tree.count[0]), -1, dtype=np.int64)  # of each tree node
+        graph_node = np.full(int(tree.used[N_NODES]), -1, dtype=np.int64)  # of each tree node
         graph_node[order[inner]] = parts.reserve(int(inner.sum()), used)
         at = order[leaf]
         for rung, grid in enumerate(self.grids):
-            mine = at[tree.rung[at] == rung]
+            mine = at[tree.grid_level[at] == rung]
             graph_node[mine] = parts.add_grid(
                 self.joint, grid, tree.step[mine], tree.state[mine], tree.vertex[mine], rung
             )
@@ -233,7 +234,7 @@ class TreeSearch:
 
 def _table(n: int) -> Ints:
     """An empty hash table for `n` nodes."""
-    return np.full(1 << (2 * n - 1).bit_length(), -1, dtype=np.int64)
+    return np.full(1 << (2 * n - 1).bit_length(), NONE, dtype=np.uint32)
 
 
 def _bytes(part: Any) -> int:

@@ -20,9 +20,9 @@ from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.extraction import PolicyMaker
-from latentmdp.planning.found import Found
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.race import Race, Search
+from latentmdp.planning.search_result import SearchResult
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]
@@ -54,7 +54,7 @@ def plan_history(
     memory_limit: int | None = None,
     method: str = "auto",
     progress: Progress | None = None,
-) -> Found:
+) -> SearchResult:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
     `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by side,
@@ -72,7 +72,7 @@ def plan_history(
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
-    joint, start = joint_view(model), start_beliefs(model)
+    joint, start = observation_model(model), start_beliefs(model)
     kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
     history: list[tuple[float, int, float, float]] = []
 
@@ -124,7 +124,9 @@ def plan_history(
         elif status == "closed":
             status = "gap"
     report(lower, upper)
-    return Found(policy, lower, upper, status, search.name, search.nodes, budget.work, history)
+    return SearchResult(
+        policy, lower, upper, status, search.name, search.nodes, budget.work, history
+    )
 
 
 def _run(
@@ -160,11 +162,11 @@ def _context_policy(
     budget: Budget,
     report: Callable[[float, float], None],
     history: list[tuple[float, int, float, float]],
-) -> Found:
+) -> SearchResult:
     """What there is without time or memory for more: a policy for the likeliest context."""
     value, action = context_optimal(model)
     policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
     lower = evaluate(model, policy).value
     upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
     report(lower, upper)
-    return Found(policy, lower, upper, status, "context", 0, budget.work, history)
+    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, history)

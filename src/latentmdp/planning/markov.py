@@ -21,7 +21,6 @@ from latentmdp.planning import baselines
 from latentmdp.planning.belief_grid import n_vertices
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.climber import Climber
-from latentmdp.planning.found import Found
 from latentmdp.planning.ledger import ROUNDING, Ledger, Progress, Stop
 from latentmdp.planning.markov_exact import (
     BranchAndBound,
@@ -32,6 +31,7 @@ from latentmdp.planning.markov_exact import (
     search_bytes,
 )
 from latentmdp.planning.markov_view import PIECE, markov_view
+from latentmdp.planning.search_result import SearchResult
 from latentmdp.policy import PolicyGraph
 
 METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
@@ -60,7 +60,7 @@ def plan_markov(
     warm: Ints | None = None,
     progress: Progress | None = None,
     seed: int = 0,
-) -> Found:
+) -> SearchResult:
     """Plan over Markov policies until `upper - lower <= gap * |upper|` (None: until closed).
 
     `method`: `ascent` finds a policy and bounds it by knowing the context; `branch` and `auto` go
@@ -104,7 +104,7 @@ class _Planner(Ledger):
 
     # ------------------------------------------------------------------ the plan
 
-    def run(self, method: str, warm: Ints | None) -> Found:
+    def run(self, method: str, warm: Ints | None) -> SearchResult:
         baseline = method if method in baselines.TABLES else "wsu"
         try:
             self.begin(baseline, warm)
@@ -123,7 +123,7 @@ class _Planner(Ledger):
         self.lower = evaluate(self.model, policy).value
         self.upper = max(self.upper, self.lower)
         self.record()
-        return Found(
+        return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
             self.history,
         )  # fmt: skip

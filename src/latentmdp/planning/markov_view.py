@@ -44,7 +44,8 @@ def markov_view(model: LatentMDP) -> MarkovView:
     choice_ptr, choice = distinct_actions(model, row_reward)
     return MarkovView(
         model.H, model.M, model.S, model.A, model.w, model.w[:, None] * model.nu, row_reward,
-        model.indptr, model.next, model.prob, model.discount, choice_ptr, choice,
+        model.indptr.astype(np.uint32), model.next.astype(np.uint32), model.prob, model.discount,
+        choice_ptr, choice,
     )  # fmt: skip
 
 
@@ -72,4 +73,4 @@ def distinct_actions(model: LatentMDP, row_reward: Floats) -> tuple[Ints, Ints]:
     _, first = np.unique(np.column_stack([state, by_action]), axis=0, return_index=True)
     keep = np.sort(first)
     ptr = np.searchsorted(keep, np.arange(S + 1) * A)
-    return ptr.astype(np.int64), (keep % A).astype(np.int64)
+    return ptr.astype(np.uint32), (keep % A).astype(np.uint32)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.planning.joint import Joint
+from latentmdp.kernels.history_grid import follow_policies, write_policies
+from latentmdp.planning.observations import ObservationModel
 from latentmdp.policy import PolicyGraph
 
 
@@ -58,11 +59,9 @@ class PolicyParts:
         self.blocks.append(block)  # type: ignore[arg-type]
 
     def add_grid(
-        self, joint: Joint, grid: Any, step: Ints, state: Ints, vertex: Ints, rung: int
+        self, joint: ObservationModel, grid: Any, step: Ints, state: Ints, vertex: Ints, rung: int
     ) -> Ints:
         """Node numbers of the grid's policies at the given points; adds what they lead to."""
-        from latentmdp.kernels.history_grid import follow_policies, write_policies
-
         if len(step) == 0:
             return np.zeros(0, dtype=np.int64)
         H, S, V = grid.action.shape

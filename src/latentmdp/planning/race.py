@@ -12,7 +12,7 @@ import numpy as np
 from latentmdp.planning.belief_graph import GraphSearch
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.joint import Joint, Start
+from latentmdp.planning.observations import ObservationModel, Start
 from latentmdp.planning.policy_parts import PolicyParts
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Race:
 
     pending = 0
 
-    def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
+    def __init__(self, joint: ObservationModel, start: Start, horizon: int, corners: Any) -> None:
         self.model = joint, start, horizon, corners
         kinds: tuple[Any, Any] = TreeSearch, GraphSearch
         if beliefs_come_back(joint, start, horizon, int(corners.upper.shape[1])):
@@ -151,14 +151,14 @@ class Race:
         return self.other
 
 
-def beliefs_come_back(joint: Joint, start: Start, horizon: int, n_states: int) -> bool:
+def beliefs_come_back(joint: ObservationModel, start: Start, horizon: int, n_states: int) -> bool:
     """Whether few beliefs are met at many steps, as in mazes: a good reason to begin with `layers`.
 
     Observations only rule contexts out (they are equally likely in all that can show them), and
     states are met at several steps.
     """
-    least = np.where(joint.like > 0, joint.like, np.inf).min(axis=1)
-    if (joint.like.max(axis=1) - least > 1e-12).any():
+    least = np.where(joint.likelihood > 0, joint.likelihood, np.inf).min(axis=1)
+    if (joint.likelihood.max(axis=1) - least > 1e-12).any():
         return False
     source = np.repeat(np.arange(len(joint.reward)), np.diff(joint.ptr))
     source //= len(joint.reward) // n_states
