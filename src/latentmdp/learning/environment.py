@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

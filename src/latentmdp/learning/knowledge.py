@@ -19,7 +19,7 @@ from latentmdp.canonical import REWARD_TOLERANCE, match_reward, rank_rewards
 from latentmdp.errors import ModelError
 from latentmdp.learning.state import State
 from latentmdp.model import LatentMDP, whole
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.known import Known
 
 ESTIMABLE = ("w", "nu", "R")
 SCALE = 1.0  # rewards are compared as those of a model whose largest is 1: totals are at most 1

@@ -79,7 +79,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     from latentmdp.learning.simulation import SIMULATORS
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.confidence import Setting
-    from latentmdp.optimism.model import check_learnable
+    from latentmdp.optimism.known import check_learnable
 
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")

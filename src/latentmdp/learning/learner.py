@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 Array = np.ndarray[Any, np.dtype[Any]]
 PARTS = tuple(field.name for field in fields(PolicyGraph))

@@ -18,7 +18,7 @@ from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
 Array = np.ndarray[Any, np.dtype[Any]]
 POLICY_CLASSES = ("markov", "history")

@@ -217,7 +217,7 @@ def checked_folder(state: State) -> dict[str, Any]:
 
 def _check_same_model(learner: State, model: LatentMDP) -> None:
     """The learner knows this model and counts its outcomes: the simulator writes them by place."""
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
     known, counts = Known.of(model), learner["counts"]
     saved = learner["knowledge"]["known"]

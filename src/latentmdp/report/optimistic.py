@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.optimism.confidence import RULES, Setting
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
 from latentmdp.policy import PolicyGraph
 

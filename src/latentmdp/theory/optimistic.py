@@ -138,7 +138,7 @@ def _interval(
     cap: float, reward: float,
 ) -> Floats:  # fmt: skip
     from latentmdp.kernels.audit import interval_alpha
-    from latentmdp.optimism.model import Known
+    from latentmdp.optimism.known import Known
 
     known = Known.of(model)
     rows, slots = len(evidence.N), len(evidence.p_hat)
