@@ -16,7 +16,8 @@ from latentmdp.kernels.beliefs import N_INNER, NONE
 from latentmdp.planning.belief_graph import GraphSearch
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import METHODS, Allowed, plan_history
+from latentmdp.planning.history import HISTORY_METHODS, plan_history
+from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.policy import PolicyGraph
 from strategies import random_model
@@ -230,7 +231,7 @@ def test_exact_ignores_the_gap():
 
 
 def test_unknown_method_is_refused():
-    with pytest.raises(lm.ModelError, match=", ".join(METHODS)):
+    with pytest.raises(lm.ModelError, match=", ".join(HISTORY_METHODS)):
         plan_history(tiny(), method="magic")
 
 

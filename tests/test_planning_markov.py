@@ -304,8 +304,8 @@ def test_pieces_of_any_size_give_the_same_plan(monkeypatch, piece):
     for name in baselines.TABLES:
         with monkeypatch.context() as context:
             context.setattr(markov_view_module, "PIECE", 10**9)
-            table = baselines.table(name, model)
-        assert np.array_equal(baselines.table(name, model), table)
+            table = baselines.action_table(name, model)
+        assert np.array_equal(baselines.action_table(name, model), table)
     view, known = markov_view(model), context_optimal(model)[0]
     for K, N in ((1, 1), (2, 3), (3, 2)):
         with monkeypatch.context() as context:

@@ -9,7 +9,8 @@ import latentmdp as lm
 from latentmdp.planning import race
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import Allowed, plan_history
+from latentmdp.planning.history import plan_history
+from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.race import FIRST_LOOK, HEAD_START, Race, beliefs_come_back
 

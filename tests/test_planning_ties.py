@@ -11,7 +11,8 @@ import latentmdp as lm
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.belief_tree import NEVER, TreeSearch
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import METHODS, Allowed, plan_history
+from latentmdp.planning.history import HISTORY_METHODS, plan_history
+from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
 
 
@@ -55,7 +56,7 @@ def test_mastermind_closes_to_what_counting_gives(colours, balls, guesses, white
     spec = f"mastermind:colours={colours},balls={balls},guesses={guesses},white={white}"
     truth = codes_found(colours, balls, guesses, white)
     model = lm.make(spec, observe_rewards=False)
-    for method in METHODS:
+    for method in HISTORY_METHODS:
         plan = plan_history(model, gap=None, method=method)
         assert plan.status == "optimal", method
         assert plan.lower == pytest.approx(truth, abs=1e-9)
@@ -88,7 +89,7 @@ def check_tied(seed, models):
     for i in range(models):
         model = tied_model(rng)
         optimum = brute.best_history_value(model)
-        for method in METHODS:
+        for method in HISTORY_METHODS:
             plan = plan_history(model, gap=None, method=method, work_limit=10**7)
             assert plan.status == "optimal", (seed, i, method)
             assert plan.lower == pytest.approx(optimum, abs=1e-9)

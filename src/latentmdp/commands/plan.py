@@ -3,7 +3,7 @@
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +26,8 @@ from latentmdp.errors import ModelError
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.planning.plan import Plan
+    from latentmdp.planning.search_result import Progress
     from latentmdp.policy import PolicyGraph
-
-Progress = Callable[[float, int, float, float], None]
 
 
 def plan_command(
@@ -223,7 +222,7 @@ def _write_all(file: Any, content: bytes) -> None:
 
 
 @contextmanager
-def _progress_line(sign: float, quiet: bool) -> Iterator[Progress | None]:
+def _progress_line(sign: float, quiet: bool) -> Iterator["Progress | None"]:
     """One line with both bounds on standard error, on a terminal only."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None

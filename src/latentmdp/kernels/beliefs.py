@@ -4,9 +4,13 @@ Beliefs are rows of a table `(n, M)`. Helpers take the table and the number of a
 of the row for each call would cost more than what they do.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.structs import Indices
 
 SAME_BELIEF = 2.0**-40  # probabilities this close are equal
 NONE = 2**32 - 1  # no node, no edge, no belief: indices are unsigned
@@ -14,6 +18,17 @@ NONE = 2**32 - 1  # no node, no edge, no belief: indices are unsigned
 # Entries of `used`: what is in use of a growing tree or graph of beliefs. Inner nodes are those
 # that were expanded; a unit of work is about 250 ns.
 N_NODES, N_EDGES, N_INNER, WORK_UNITS, N_BELIEFS = 0, 1, 2, 3, 4
+
+
+class ObservationModel(NamedTuple):
+    """Observations of all contexts side by side; `J` in all, those of `(s, a)` contiguous."""
+
+    ptr: Indices  # (S*A + 1,) observations of (s, a) are ptr[s*A + a] ... ptr[s*A + a + 1]
+    next: Indices  # (J,)
+    symbol: Ints  # (J,) sorted by (symbol, next) inside (s, a)
+    likelihood: Floats  # (J, M) probability of the observation in each context
+    reward: Floats  # (S*A, M) expected reward
+    discount: float
 
 
 @kernel

@@ -4,7 +4,7 @@ import numpy as np
 
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.beliefs import NONE, posterior
-from latentmdp.kernels.history_frontier import TINY
+from latentmdp.kernels.history_frontier import LEAST_REACH
 from latentmdp.kernels.history_graph import best_graph_action, corner_policy
 
 AT_CORNER = -1  # a point where the best policy of one context takes over
@@ -59,7 +59,7 @@ def reached_policy(graph, corners, start_node, start_prob, cut, at, step, node):
                 if reach[1 - now, k] == 0.0:
                     queue[1 - now, n_next] = k
                     n_next += 1
-                reach[1 - now, k] += max(p * prob[e], TINY)
+                reach[1 - now, k] += max(p * prob[e], LEAST_REACH)
         now, n_now = 1 - now, n_next
     return count, edges, lost
 

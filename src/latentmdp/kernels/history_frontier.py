@@ -7,7 +7,7 @@ from latentmdp.kernels.beliefs import N_BELIEFS, N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_graph import best_graph_action, flat_from, mix_values
 
 MAX_PARTS = 4  # expanded beliefs combined into one upper bound
-TINY = 1e-300  # least reach: a node whose reach is 0 would be queued again
+LEAST_REACH = 1e-300  # least reach: a node whose reach is 0 would be queued again
 
 
 @kernel
@@ -52,7 +52,7 @@ def score_frontier(graph, side, start_node, start_prob, cut):
                     if reach[1 - now, k] == 0.0:
                         queue[1 - now, n_next] = k
                         n_next += 1
-                    reach[1 - now, k] += max(p * prob[e], TINY)
+                    reach[1 - now, k] += max(p * prob[e], LEAST_REACH)
         graph.used[WORK_UNITS] += n_now // 6
         now, n_now = 1 - now, n_next
     for j in range(n_now):

@@ -22,6 +22,7 @@ from latentmdp.kernels.beliefs import (
     posterior,
     same_belief,
 )
+from latentmdp.kernels.structs import Indices
 
 UNSWEPT, FRONTIER = -1, -2  # `swept` of beliefs that are expanded, and that are not
 HOLD = 16  # steps for which a corner's policy is kept at the frontier
@@ -36,29 +37,29 @@ class BeliefGraph(NamedTuple):
 
     used: Ints  # (5,) N_NODES, N_EDGES, N_INNER (rows), WORK_UNITS, N_BELIEFS
     belief: Floats  # (beliefs, M)
-    support: Ints  # (beliefs,) number of contexts in the support
-    node_of: Ints  # (beliefs, S) NONE: no node
+    support: Indices  # (beliefs,) number of contexts in the support
+    node_of: Indices  # (beliefs, S) NONE: no node
     swept: Ints  # (beliefs,) round of the last sweep; UNSWEPT; FRONTIER
-    swept_from: Ints  # (beliefs,) steps to go of that sweep, from
-    swept_to: Ints  # (beliefs,) and to
-    passed_from: Ints  # (beliefs,) steps to go at which the current policies pass, from
-    passed_to: Ints  # (beliefs,) and to; 0: they do not
+    swept_from: Indices  # (beliefs,) steps to go of that sweep, from
+    swept_to: Indices  # (beliefs,) and to
+    passed_from: Indices  # (beliefs,) steps to go at which the current policies pass, from
+    passed_to: Indices  # (beliefs,) and to; 0: they do not
     score: Floats  # (beliefs,) reach x gap at the frontier
-    table: Ints  # (power of two,) hash table of beliefs; NONE: empty
-    belief_of: Ints  # (nodes,)
-    state: Ints  # (nodes,)
-    row: Ints  # (nodes,) NONE: at the frontier
+    table: Indices  # (power of two,) hash table of beliefs; NONE: empty
+    belief_of: Indices  # (nodes,)
+    state: Indices  # (nodes,)
+    row: Indices  # (nodes,) NONE: at the frontier
     bound: Floats  # (nodes, T, 2) lower and upper, by steps to go
-    flat_from: Ints  # (nodes,) steps to go from which the bounds hardly change any more
-    changed: Ints  # (nodes,) round in which the bounds last changed
-    peak: Ints  # (nodes,) steps to go at which a frontier node matters most; 0: nowhere
+    flat_from: Indices  # (nodes,) steps to go from which the bounds hardly change any more
+    changed: Indices  # (nodes,) round in which the bounds last changed
+    peak: Indices  # (nodes,) steps to go at which a frontier node matters most; 0: nowhere
     stamp: Ints  # (nodes,) the sweep that last used the node
-    place: Ints  # (nodes,) its number in that sweep
+    place: Indices  # (nodes,) its number in that sweep
     reach: Floats  # (2, nodes) now and next, zero between rounds
-    queue: Ints  # (2, nodes)
-    ptr: Ints  # (rows*A + 1,)
+    queue: Indices  # (2, nodes)
+    ptr: Indices  # (rows*A + 1,)
     gain: Floats  # (rows, A) expected reward now
-    child: Ints  # (edges,)
+    child: Indices  # (edges,)
     prob: Floats  # (edges,) discounted
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.beliefs import posterior
+from latentmdp.kernels.structs import Indices
 
 SNAP = 1e-13  # beliefs this close to a face of the grid are put on it
 
@@ -28,7 +29,7 @@ class BeliefGrid(NamedTuple):
     belief: Floats  # (V, M)
     prob: Floats  # (V, J) probability of the observation at the vertex
     cell_ptr: Ints  # (V*J + 1,)
-    cell_vertex: Ints  # (C,)
+    cell_vertex: Indices  # (C,)
     cell_weight: Floats  # (C,)
     upper: Floats  # (H + 1, S, V)
     alpha: Floats  # (H + 1, S, V, M) the lower bounds: values of policies that start here

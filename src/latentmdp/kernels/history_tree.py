@@ -21,6 +21,7 @@ from latentmdp.kernels.beliefs import (
     same_belief,
 )
 from latentmdp.kernels.history_grid import find_cell
+from latentmdp.kernels.structs import Indices
 
 
 class BeliefTree(NamedTuple):
@@ -31,25 +32,25 @@ class BeliefTree(NamedTuple):
     """
 
     used: Ints  # (4,) N_NODES, N_EDGES, N_INNER (expanded nodes), WORK_UNITS
-    step: Ints  # (nodes,)
-    state: Ints  # (nodes,)
+    step: Indices  # (nodes,)
+    state: Indices  # (nodes,)
     belief: Floats  # (nodes, M)
     lower: Floats  # (nodes,)
     upper: Floats  # (nodes,)
-    first_edge: Ints  # (nodes,) NONE: a leaf
-    gain_row: Ints  # (nodes,) of an inner node: its row in `gain`
-    grid_level: Ints  # (nodes,) of a leaf: the grid
-    vertex: Ints  # (nodes,) and its vertex, whose policy gives the lower bound
+    first_edge: Indices  # (nodes,) NONE: a leaf
+    gain_row: Indices  # (nodes,) of an inner node: its row in `gain`
+    grid_level: Indices  # (nodes,) of a leaf: the grid
+    vertex: Indices  # (nodes,) and its vertex, whose policy gives the lower bound
     gain: Floats  # (inner nodes, A) expected reward now
-    child: Ints  # (edges,) NONE: impossible
+    child: Indices  # (edges,) NONE: impossible
     prob: Floats  # (edges,) discounted
-    table: Ints  # (power of two,) hash table of nodes; NONE: empty
+    table: Indices  # (power of two,) hash table of nodes; NONE: empty
     reach: Floats  # (nodes,) under the policy that is followed; -1 between rounds
-    queue: Ints  # (nodes,) the nodes that it reaches
+    queue: Indices  # (nodes,) the nodes that it reaches
 
 
 @kernel
-def find_node(table, steps, states, beliefs, step, state, belief, i):
+def find_tree_node(table, steps, states, beliefs, step, state, belief, i):
     """`(slot, node)` of the hash table for `(step, state, belief[i])`; NONE: none yet."""
     mask = np.uint64(table.size - 1)
     slot = hash_belief(step * 1000003 + state, belief, i) & mask
@@ -63,7 +64,7 @@ def find_node(table, steps, states, beliefs, step, state, belief, i):
 
 
 @kernel
-def rehash(tree):
+def rehash_nodes(tree):
     """Enter all nodes, which differ from one another, into an empty hash table."""
     table, step, state, belief = tree.table, tree.step, tree.state, tree.belief
     mask = np.uint64(table.size - 1)
@@ -126,8 +127,9 @@ def tighten_leaves(tree, grid, grid_level, begin):
 @kernel
 def plant_tree(tree, grid, state, belief):
     """Make leaves of the first states."""
+    table, step, states, beliefs = tree.table, tree.step, tree.state, tree.belief
     for i in range(state.size):
-        slot, _ = find_node(tree.table, tree.step, tree.state, tree.belief, 0, state[i], belief, i)
+        slot, _ = find_tree_node(table, step, states, beliefs, 0, state[i], belief, i)
         add_leaf(tree, slot, 0, state[i], belief, i)
     tighten_leaves(tree, grid, 0, 0)
 
@@ -168,7 +170,7 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, widest):
                     p = posterior(belief, n, likelihood, o, post)
                     if p > 0.0:
                         y = following[o]
-                        slot, k = find_node(table, step, state, belief, t + 1, y, post, 0)
+                        slot, k = find_tree_node(table, step, state, belief, t + 1, y, post, 0)
                         if k == NONE:
                             k = add_leaf(tree, slot, t + 1, y, post, 0)
                         child[edge], prob[edge] = k, discount * p

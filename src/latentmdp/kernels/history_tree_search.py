@@ -9,11 +9,11 @@ from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.beliefs import N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_tree import expand_leaves, tighten_leaves
 
-CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search` returned
+CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search_tree` returned
 
 
 @kernel
-def best_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
+def best_tree_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
     """`(action, value)`: the best one of an inner node in state `s` under `bound (nodes,)`."""
     A = gain.shape[1]
     shift = first_edge - ptr[s * A]
@@ -29,7 +29,7 @@ def best_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
 
 
 @kernel
-def follow(tree, model, bound, start_prob):
+def follow_tree(tree, model, bound, start_prob):
     """Queue the nodes that the best actions under `bound` reach, by step, and fill `reach`.
 
     Returns how many, and how many edges were looked at.
@@ -49,7 +49,7 @@ def follow(tree, model, bound, start_prob):
             continue
         s = state[n]
         edges += ptr[(s + 1) * A] - ptr[s * A]
-        a, _ = best_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
+        a, _ = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
         shift = first_edge[n] - ptr[s * A]
         for e in range(ptr[s * A + a] + shift, ptr[s * A + a + 1] + shift):
             k = child[e]
@@ -63,7 +63,7 @@ def follow(tree, model, bound, start_prob):
 
 
 @kernel
-def back_up(tree, model, node, n_nodes):
+def back_up_nodes(tree, model, node, n_nodes):
     """Tighten both bounds of the inner ones of the first `n_nodes` of `node`, the last first.
 
     Whether any bound moved.
@@ -77,8 +77,8 @@ def back_up(tree, model, node, n_nodes):
         if first_edge[n] == NONE:
             continue
         s, edge, row = state[n], first_edge[n], gain_row[n]
-        _, high = best_action(s, edge, row, ptr, gain, child, prob, upper)
-        _, low = best_action(s, edge, row, ptr, gain, child, prob, lower)
+        _, high = best_tree_action(s, edge, row, ptr, gain, child, prob, upper)
+        _, low = best_tree_action(s, edge, row, ptr, gain, child, prob, lower)
         moved |= high < upper[n] or low > lower[n]
         upper[n] = min(upper[n], high)
         lower[n] = max(lower[n], low)
@@ -90,7 +90,7 @@ def back_up_all(tree, model):
     """One pass over all inner nodes, the latest first."""
     for n in range(tree.used[N_NODES]):
         tree.queue[n] = n
-    back_up(tree, model, tree.queue, tree.used[N_NODES])
+    back_up_nodes(tree, model, tree.queue, tree.used[N_NODES])
 
 
 @kernel
@@ -122,7 +122,7 @@ def root_bounds(tree, start_prob):
 
 
 @kernel
-def search(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
+def search_tree(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
     Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
@@ -143,7 +143,7 @@ def search(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
             return CLOSED
         if tree.used[WORK_UNITS] >= work_limit:
             return PAUSED
-        n_queue, edges = follow(tree, model, tree.upper, start_prob)
+        n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
         tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
         leaves, threshold = leaf_threshold(tree, n_queue, tiny)
         new = tree.used[N_NODES]
@@ -151,7 +151,7 @@ def search(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
         tighten_leaves(tree, grid, grid_level, new)
         for i in range(n_queue):
             tree.reach[tree.queue[i]] = -1.0
-        moved = back_up(tree, model, tree.queue, n_queue)
+        moved = back_up_nodes(tree, model, tree.queue, n_queue)
         if not room:
             return FULL
         if leaves == 0 and not moved:
@@ -163,14 +163,14 @@ def count_policy(tree, model, start_prob):
     """`(nodes, successors)` of the policy that is best under the lower bounds, queued by step."""
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
     A = gain.shape[1]
-    n_queue, _ = follow(tree, model, tree.lower, start_prob)
+    n_queue, _ = follow_tree(tree, model, tree.lower, start_prob)
     edges = 0
     for i in range(n_queue):
         n = tree.queue[i]
         tree.reach[n] = -1.0
         if tree.first_edge[n] != NONE:
             s = tree.state[n]
-            a, _ = best_action(
+            a, _ = best_tree_action(
                 s, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
             )
             edges += ptr[s * A + a + 1] - ptr[s * A + a]
@@ -178,7 +178,7 @@ def count_policy(tree, model, start_prob):
 
 
 @kernel
-def write_policy(tree, model, n_queue, action, degree, symbol, following, target):
+def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, target):
     """Write the queued nodes: action (-1: a leaf), successors as numbers of tree nodes."""
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
     A = gain.shape[1]
@@ -190,7 +190,7 @@ def write_policy(tree, model, n_queue, action, degree, symbol, following, target
         if edge == NONE:
             continue
         s = tree.state[n]
-        a, _ = best_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
+        a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
         action[i] = a
         shift = edge - ptr[s * A]
         for o in range(ptr[s * A + a], ptr[s * A + a + 1]):

@@ -45,8 +45,8 @@ def first_bounds(start, group_ptr, N, rank, table, part, jump, first):
 
 @kernel
 def vertex_rows(
-    points, contexts, N, rank, S, A, indptr, following, prob, row_reward, choice_ptr, choice,
-    arriving, touched, marked, part, jump, ptr, index, weight, reward,
+    view, points, contexts, N, rank, arriving, touched, marked, part, jump,
+    ptr, index, weight, reward,
 ):  # fmt: skip
     """The vertices as a Markov decision process: a sparse row per (state, choice, vertex).
 
@@ -54,6 +54,8 @@ def vertex_rows(
     With empty `index` only `ptr` is filled (count first, then fill). `arriving (S, K)`, `touched
     (S,)`, `marked (S,)`, all False, and `part, jump (K,)` are scratch.
     """
+    indptr, following, prob, row_reward = view.indptr, view.next, view.prob, view.row_reward
+    choice_ptr, choice, S, A = view.choice_ptr, view.choice, view.S, view.A
     V, K = points.shape[0], contexts.size
     fill, at = index.size > 0, 0
     for s in range(S):

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.markov_grid import bound_at
+from latentmdp.kernels.markov_sweep import MarkovView
+from latentmdp.kernels.structs import Bools, Indices
 
 
 class DecisionStack(NamedTuple):
@@ -26,47 +28,40 @@ class DecisionStack(NamedTuple):
     place: Ints  # (3,) step, position in the step, 1 if the place is new
     mass: Floats  # (H + 1, S, M)
     later: Floats  # (H + 1, S) U of mass
-    state: Ints  # (H, S) the reachable states of a step, heaviest first
-    n_states: Ints  # (H,) their number
+    state: Indices  # (H, S) the reachable states of a step, heaviest first
+    n_states: Indices  # (H,) their number
     undecided: Floats  # (H, S + 1) sum of U over the states from each position on
     earned: Floats  # (H + 1, S + 1) reward before each decision
-    choice: Ints  # (H, S, B) actions, best bound first
+    choice: Indices  # (H, S, B) actions, best bound first
     bound: Floats  # (H, S, B)
-    tried: Ints  # (H, S) how many of them were tried
-    width: Ints  # (H, S) how many there are
-    log_ptr: Ints  # (H, S + 1) into the log below: what a decision overwrote in mass[t + 1]
-    log_state: Ints  # (L,)
+    tried: Indices  # (H, S) how many of them were tried
+    width: Indices  # (H, S) how many there are
+    log_ptr: Indices  # (H, S + 1) into the log below: what a decision overwrote in mass[t + 1]
+    log_state: Indices  # (L,)
     log_later: Floats  # (L,)
     log_mass: Floats  # (L, M)
-    policy: Ints  # (H, S)
+    policy: Indices  # (H, S)
 
 
 class SearchScratch(NamedTuple):
     """Buffers."""
 
     arriving: Floats  # (S, M)
-    touched: Ints  # (S,)
-    marked: Ints  # (S,) all False between uses
+    touched: Indices  # (S,)
+    marked: Bools  # (S,) all False between uses
     part: Floats  # (K,) for finding cells
     jump: Ints  # (K,)
 
 
 class BoundedModel(NamedTuple):
-    """The model, contexts in group order, and the belief-grid bound `U`."""
+    """The model and the belief-grid bound `U`; contexts in group order."""
 
-    context: Ints  # (M,)
-    group_ptr: Ints  # (G + 1,)
+    rows: MarkovView
+    context: Indices  # (M,) their numbers in the model
+    group_ptr: Indices  # (G + 1,)
     N: int  # resolution of the grid
     rank: Ints  # (K, N + 2)
     table: Floats  # (G, H, S, V)
-    row_reward: Floats  # (rows,)
-    indptr: Ints  # (rows + 1,)
-    next: Ints  # (outcomes,)
-    prob: Floats  # (outcomes,)
-    discount: float
-    A: int
-    choice_ptr: Ints  # (S + 1,)
-    choice: Ints  # (C,)
 
 
 @kernel
@@ -97,7 +92,7 @@ def list_states(mass, later, state, key):
 
 
 @kernel
-def send(
+def send_mass(
     mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
     arriving, touched, marked,
 ):  # fmt: skip
@@ -127,7 +122,7 @@ def send(
 
 
 @kernel
-def search(model, stack, scratch, threshold, slack, best_policy, max_nodes):
+def search_policies(model, stack, scratch, threshold, slack, best_policy, max_nodes):
     """Go on with the search for policies worth more than `threshold + slack`.
 
     Returns `(finished, nodes, threshold)`; the threshold rises to the value of the best policy
@@ -141,10 +136,10 @@ def search(model, stack, scratch, threshold, slack, best_policy, max_nodes):
     log_later, log_mass = stack.log_later, stack.log_mass
     arriving, touched, marked = scratch.arriving, scratch.touched, scratch.marked
     part, jump = scratch.part, scratch.jump
-    context, group_ptr, rank, table = model.context, model.group_ptr, model.rank, model.table
-    row_reward, indptr, following, prob = model.row_reward, model.indptr, model.next, model.prob
-    choice_ptr, actions = model.choice_ptr, model.choice
-    N, discount, A = model.N, model.discount, model.A
+    rows, context, group_ptr = model.rows, model.context, model.group_ptr
+    N, rank, table = model.N, model.rank, model.table
+    row_reward, indptr, following, prob = rows.row_reward, rows.indptr, rows.next, rows.prob
+    choice_ptr, actions, discount, A = rows.choice_ptr, rows.choice, rows.discount, rows.A
     H, S, M = policy.shape[0], policy.shape[1], mass.shape[2]
     nodes = 0
     t, i, new = stack.place[0], stack.place[1], stack.place[2]
@@ -165,7 +160,7 @@ def search(model, stack, scratch, threshold, slack, best_policy, max_nodes):
                 base += later[t + 1, y]
             tried[t, i], width[t, i] = 0, 0
             for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                n, reward = send(
+                n, reward = send_mass(
                     mass, t, context, row_reward, indptr, following, prob, discount, A, s,
                     actions[c], arriving, touched, marked,
                 )  # fmt: skip
@@ -190,7 +185,7 @@ def search(model, stack, scratch, threshold, slack, best_policy, max_nodes):
             # Decide; remember what that overwrites.
             tried[t, i] += 1
             s, a = state[t, i], choice[t, i, q]
-            n, reward = send(
+            n, reward = send_mass(
                 mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
                 arriving, touched, marked,
             )  # fmt: skip

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid, back_up_step, link_vertices, list_vertices
-from latentmdp.planning.observations import ObservationModel
 
-GROWTH = 3  # a finer grid has at least this many times the vertices
+REFINEMENT = 3  # a finer grid has at least this many times the vertices
 
 
 def n_vertices(M: int, N: int) -> int:
@@ -23,48 +23,48 @@ def n_vertices(M: int, N: int) -> int:
 
 
 def next_resolution(M: int, N: int) -> int:
-    """The next rung of the ladder of resolutions; for two contexts or more."""
+    """The resolution of the next finer grid; for two contexts or more."""
     finer = N + 1
-    while n_vertices(M, finer) < GROWTH * n_vertices(M, N):
+    while n_vertices(M, finer) < REFINEMENT * n_vertices(M, N):
         finer += 1
     return finer
 
 
-def grid_work(joint: ObservationModel, horizon: int, N: int) -> int:
+def grid_work(observations: ObservationModel, horizon: int, N: int) -> int:
     """Work units of building a grid: a backup of one observation counts a twelfth."""
-    J, M = joint.likelihood.shape
+    J, M = observations.likelihood.shape
     return n_vertices(M, N) * J * horizon // 12
 
 
-def grid_bytes(joint: ObservationModel, horizon: int, n_states: int, N: int) -> int:
+def grid_bytes(observations: ObservationModel, horizon: int, n_states: int, N: int) -> int:
     """Memory of a grid."""
-    J, M = joint.likelihood.shape
+    J, M = observations.likelihood.shape
     per_vertex = (horizon + 1) * n_states * 8 * (M + 2) + J * (16 + 12 * min(N, M))
     return n_vertices(M, N) * per_vertex
 
 
 def build_grid(
-    joint: ObservationModel,
+    observations: ObservationModel,
     horizon: int,
     n_states: int,
     N: int,
     stop: Callable[[], Any] | None = None,
-) -> Any:
+) -> BeliefGrid | None:
     """The grid of resolution `N`, backed up through all steps; None if `stop()` says so on the way.
 
     `O(H V J M^2)`.
     """
-    grid = link_grid(joint, horizon, n_states, N)
+    grid = link_grid(observations, horizon, n_states, N)
     for t in range(horizon - 1, -1, -1):
         if stop is not None and stop():
             return None
-        back_up_step(joint, grid, t)
+        back_up_step(observations, grid, t)
     return grid
 
 
-def link_grid(joint: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
+def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
     """The grid with its cells, bounds still to be backed up."""
-    J, M = joint.likelihood.shape
+    J, M = observations.likelihood.shape
     V = n_vertices(M, N)
     belief = np.empty((V, M))
     rank = rank_table(M, N)
@@ -77,7 +77,7 @@ def link_grid(joint: ObservationModel, horizon: int, n_states: int, N: int) -> B
         upper=np.empty((horizon + 1, n_states, V)), alpha=np.empty((horizon + 1, n_states, V, M)),
         action=np.empty((horizon, n_states, V), dtype=np.int32),
     )  # fmt: skip
-    link_vertices(joint, grid)
+    link_vertices(observations, grid)
     grid.upper[horizon], grid.alpha[horizon] = 0.0, 0.0
     return grid
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from latentmdp.kernels._cache import compiling
+
 
 class Budget:
     """What a planner may still spend. `spend` counts work; `reason` says why to stop, if it must.
@@ -18,9 +20,6 @@ class Budget:
     """
 
     def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
-        from latentmdp.kernels._cache import compiling
-
-        self._compiling = compiling
         self.started = time.perf_counter() - compiling.seconds
         self.time_limit, self.work_limit = time_limit, work_limit
         self.work = 0
@@ -30,7 +29,7 @@ class Budget:
     @property
     def seconds(self) -> float:
         """Since the start, without those that kernels took to be compiled or loaded."""
-        return time.perf_counter() - self._compiling.seconds - self.started
+        return time.perf_counter() - compiling.seconds - self.started
 
     def spend(self, work: int) -> None:
         """Count work done."""

@@ -12,9 +12,15 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.history_grid import list_vertices
 from latentmdp.kernels.markov_grid import first_bounds, solve_vertices, vertex_rows
-from latentmdp.kernels.markov_search import BoundedModel, DecisionStack, SearchScratch, search
+from latentmdp.kernels.markov_search import (
+    BoundedModel,
+    DecisionStack,
+    SearchScratch,
+    search_policies,
+)
+from latentmdp.kernels.markov_sweep import MarkovView
 from latentmdp.planning.belief_grid import n_vertices, rank_table
-from latentmdp.planning.markov_view import PIECE, MarkovView, step_spans
+from latentmdp.planning.markov_view import PIECE, step_spans
 
 
 class GridBound(NamedTuple):
@@ -31,15 +37,15 @@ class GridBound(NamedTuple):
 
     def spend(self, view: MarkovView) -> int:
         """Row backups it took to build."""
-        return grid_work(view, len(self.group_ptr) - 1, self.K, self.N)
+        return bound_work(view, len(self.group_ptr) - 1, self.K, self.N)
 
 
-def grid_work(view: MarkovView, groups: int, K: int, N: int) -> int:
+def bound_work(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Row backups (about) to build a grid bound."""
     return groups * n_vertices(K, N) * len(view.choice) * view.H * min(K, 4)
 
 
-def grid_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
+def bound_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Memory (about) of a grid bound: its table, and the sparse rows of one group."""
     spread = (len(view.next) // max(1, view.M * view.S * view.A) + 1) * min(K, 4)
     rows = n_vertices(K, N) * len(view.choice)
@@ -100,11 +106,10 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
             at = 0
             for s in range(0, S, states):
                 lo, hi = view.choice_ptr[s], view.choice_ptr[min(s + states, S)]
+                some = view._replace(choice_ptr=np.clip(view.choice_ptr, lo, hi))
                 vertex_rows(
-                    points, members, N, rank, S, view.A, view.indptr, view.next, view.prob,
-                    view.row_reward, np.clip(view.choice_ptr, lo, hi), view.choice,
-                    *scratch, ptr, index[at:], mass[at:], reward,
-                )  # fmt: skip
+                    some, points, members, N, rank, *scratch, ptr, index[at:], mass[at:], reward
+                )
                 ptr[lo * V + 1 : hi * V + 1] += at
                 at = int(ptr[hi * V])
                 yield None
@@ -141,9 +146,8 @@ class BranchAndBound:
         self.policy: Ints | None = None
         self._found = np.zeros((H, S), dtype=np.int64)
         self._model = BoundedModel(
-            bound.order.astype(np.uint32), bound.group_ptr.astype(np.uint32), bound.N, bound.rank,
-            bound.table, view.row_reward, view.indptr, view.next, view.prob, view.discount,
-            view.A, view.choice_ptr, view.choice,
+            view, bound.order.astype(np.uint32), bound.group_ptr.astype(np.uint32), bound.N,
+            bound.rank, bound.table,
         )  # fmt: skip
         self._scratch = SearchScratch(
             np.empty((S, m)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), np.empty(K),
@@ -182,7 +186,7 @@ class BranchAndBound:
     def advance(self, max_nodes: int) -> bool:
         """Expand up to `max_nodes`; whether the search is finished."""
         before = self.threshold
-        finished, nodes, self.threshold = search(
+        finished, nodes, self.threshold = search_policies(
             self._model, self._stack, self._scratch, self.threshold, self.slack, self._found,
             max_nodes,
         )  # fmt: skip

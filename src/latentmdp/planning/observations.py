@@ -9,18 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.model import LatentMDP
-
-
-class ObservationModel(NamedTuple):
-    """Observations of all contexts side by side; `J` in all, those of `(s, a)` contiguous."""
-
-    ptr: Ints  # (S*A + 1,) observations of (s, a) are ptr[s*A + a] ... ptr[s*A + a + 1]
-    next: Ints  # (J,)
-    symbol: Ints  # (J,) sorted by (symbol, next) inside (s, a)
-    likelihood: Floats  # (J, M) probability of the observation in each context
-    reward: Floats  # (S*A, M) expected reward
-    discount: float
 
 
 class Start(NamedTuple):
@@ -39,6 +29,7 @@ def observation_model(model: LatentMDP) -> ObservationModel:
     symbols = int(model.symbol.max()) + 1
     key = (place * symbols + model.symbol) * S + model.next
     seen, number = np.unique(key, return_inverse=True)
+    assert len(seen) < 2**32, "indices have 32 bits"
     likelihood = np.zeros((len(seen), M))
     likelihood[number, context] = model.prob
     place, rest = np.divmod(seen, symbols * S)

@@ -293,14 +293,14 @@ class Auditor:
         self, phase: Phase, alpha: Floats, opt: Floats, inside: Floats, before: Floats, t0: int
     ) -> None:
         from latentmdp.kernels.audit import proof_sums
+        from latentmdp.kernels.policies import policy_nodes
 
         model, policy, sums = self.model, phase.policy, self.sums
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
         proof_sums(
             model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.Gamma, self.iota, phase.counts.N, policy.step, policy.state, policy.action,
-            policy.indptr, policy.symbol, policy.next, policy.node, policy.default, alpha, opt,
-            inside, before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
+            model.Gamma, self.iota, phase.counts.N, policy_nodes(policy), alpha, opt, inside,
+            before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
         )  # fmt: skip
         episodes = float(phase.length)
         started = policy.step == 0

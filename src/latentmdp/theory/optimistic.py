@@ -101,13 +101,6 @@ def _bernstein(evidence: Evidence, log: float, scale: float, variant: Variant) -
     return Interval(evidence.p_hat - radius, evidence.p_hat + radius, scale * flat)
 
 
-def _graph(policy: PolicyGraph) -> tuple[Any, ...]:
-    return (
-        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-        policy.node, policy.default,
-    )  # fmt: skip
-
-
 def _bonus(
     model: LatentMDP,
     policy: PolicyGraph,
@@ -118,6 +111,7 @@ def _bonus(
     reward: float,
 ) -> Floats:
     from latentmdp.kernels.audit import bonus_alpha
+    from latentmdp.kernels.policies import policy_nodes
 
     rows = len(evidence.N)
     c1, c2, c3 = (np.broadcast_to(x, rows).astype(float) for x in answer[:3])
@@ -128,7 +122,7 @@ def _bonus(
         model.indptr, model.next, model.symbol, evidence.p_hat,
         reward * model.reward if on_next else np.zeros(len(model.next)),
         np.zeros(rows) if on_next else reward * model.row_reward, c1, c2, c3, cap, model.A,
-        *_graph(policy), np.empty(model.Gamma), alpha,
+        policy_nodes(policy), np.empty(model.Gamma), alpha,
     )  # fmt: skip
     return alpha
 
@@ -138,6 +132,7 @@ def _interval(
     cap: float, reward: float,
 ) -> Floats:  # fmt: skip
     from latentmdp.kernels.audit import interval_alpha
+    from latentmdp.kernels.policies import policy_nodes
     from latentmdp.optimism.known import Known
 
     known = Known.of(model)
@@ -154,7 +149,7 @@ def _interval(
         nothing if known.next_reward is None else reward * known.next_reward,
         known.next_symbol if known.next_symbol is not None else nothing.astype(i),
         low, high, unseen, ~np.asarray(unknown),
-        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
+        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, policy_nodes(policy),
         f(model.S), f(model.S), f(model.S), f(model.S, i), alpha,
     )  # fmt: skip
     return alpha
