@@ -45,15 +45,14 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
-    from latentmdp.kernels.policies import alpha_vectors  # Numba loads slowly
+    from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
     policy = fitted(model, policy)
     alpha = np.empty((policy.N, model.M))
     var = np.empty((policy.N, model.M))
     alpha_vectors(
         model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-        policy.node, policy.default, np.empty(model.Gamma), alpha, var,
+        policy_nodes(policy), np.empty(model.Gamma), alpha, var,
     )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)

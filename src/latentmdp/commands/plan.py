@@ -25,7 +25,8 @@ from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
-    from latentmdp.planning.plan import Plan, Progress
+    from latentmdp.planning.plan import Plan
+    from latentmdp.planning.search_result import Progress
     from latentmdp.policy import PolicyGraph
 
 

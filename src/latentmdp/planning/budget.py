@@ -3,6 +3,7 @@
 import time
 
 from latentmdp._interrupts import StopRequest
+from latentmdp.kernels._cache import compiling
 
 
 class Budget:
@@ -15,9 +16,6 @@ class Budget:
     """
 
     def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
-        from latentmdp.kernels._cache import compiling
-
-        self._compiling = compiling
         self.started = time.perf_counter() - compiling.seconds
         self.time_limit, self.work_limit = time_limit, work_limit
         self.work = 0
@@ -27,7 +25,7 @@ class Budget:
     @property
     def seconds(self) -> float:
         """Since the start, without those that kernels took to be compiled or loaded."""
-        return time.perf_counter() - self._compiling.seconds - self.started
+        return time.perf_counter() - compiling.seconds - self.started
 
     def spend(self, work: int) -> None:
         """Count work done."""

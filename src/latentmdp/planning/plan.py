@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +10,14 @@ import numpy as np
 from latentmdp._interrupts import interrupts_raised
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation import evaluate
+from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP
+from latentmdp.planning.history import plan_history
+from latentmdp.planning.markov import plan_markov
+from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.policy import PolicyGraph, check_fits, fitted
 from latentmdp.policy_class import check_policy_class
-
-Progress = Callable[[float, int, float, float], None]
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
@@ -108,7 +110,7 @@ def plan(
     warm_policy = _as_policy(warm, model)
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
-        warm_value = _value(model, warm_policy)
+        warm_value = evaluate(model, warm_policy).value
     limits: dict[str, Any] = {
         "gap": gap,
         "time_limit": _left(time_limit, time.perf_counter() - begun),
@@ -116,15 +118,11 @@ def plan(
         "memory_limit": _memory(memory_limit),
         "progress": progress,
     }
-    found: Any
+    found: SearchResult
     if policy_class == "markov":
-        from latentmdp.planning.markov import plan_markov
-
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
         found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
     else:
-        from latentmdp.planning.history import plan_history
-
         found = plan_history(model, method=method, **limits)
     policy, lower = found.policy, found.lower
     if warm_policy is not None and warm_value > lower:
@@ -180,12 +178,6 @@ def _status(model: LatentMDP, status: str, lower: float, upper: float, gap: floa
     return status
 
 
-def _value(model: LatentMDP, policy: PolicyGraph) -> float:
-    from latentmdp.evaluation import evaluate
-
-    return evaluate(model, policy).value
-
-
 def _left(time_limit: float | None, seconds: float) -> float | None:
     """What is left of the time limit after so many seconds; None if there is no limit."""
     if time_limit is None or math.isinf(time_limit):
@@ -207,11 +199,7 @@ def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
 
 
 def _memory(limit: int | None) -> int:
-    if limit is not None:
-        return int(limit)
-    from latentmdp.formats.files import memory_budget
-
-    return memory_budget()
+    return memory_budget() if limit is None else int(limit)
 
 
 def _check_arguments(

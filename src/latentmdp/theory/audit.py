@@ -17,6 +17,7 @@ from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.kernels.audit import proof_sums
+from latentmdp.kernels.policies import policy_nodes
 from latentmdp.learning.run import Run
 from latentmdp.theory.audit_report import AuditReport, build_report
 from latentmdp.theory.bounds import iota
@@ -319,9 +320,8 @@ class Auditor:
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
         proof_sums(
             model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.Gamma, self.iota, phase.counts.N, policy.step, policy.state, policy.action,
-            policy.indptr, policy.symbol, policy.next, policy.node, policy.default, alpha, opt,
-            inside, before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
+            model.Gamma, self.iota, phase.counts.N, policy_nodes(policy), alpha, opt, inside,
+            before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
         )  # fmt: skip
         episodes = float(phase.length)
         started = policy.step == 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.kernels.audit import bonus_alpha, interval_alpha
+from latentmdp.kernels.policies import policy_nodes
 from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
 from latentmdp.optimism.known import Known
 from latentmdp.theory.bounds import iota
@@ -100,13 +101,6 @@ def _bernstein(evidence: Evidence, log: float, scale: float, variant: Variant) -
     return Interval(evidence.p_hat - radius, evidence.p_hat + radius, scale * flat)
 
 
-def _graph(policy: PolicyGraph) -> tuple[Any, ...]:
-    return (
-        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-        policy.node, policy.default,
-    )  # fmt: skip
-
-
 def _bonus(
     model: LatentMDP,
     policy: PolicyGraph,
@@ -125,7 +119,7 @@ def _bonus(
         model.indptr, model.next, model.symbol, evidence.p_hat,
         reward * model.reward if on_next else np.zeros(len(model.next)),
         np.zeros(rows) if on_next else reward * model.row_reward, c1, c2, c3, cap, model.A,
-        *_graph(policy), np.empty(model.Gamma), alpha,
+        policy_nodes(policy), np.empty(model.Gamma), alpha,
     )  # fmt: skip
     return alpha
 
@@ -148,7 +142,7 @@ def _interval(
         nothing if known.next_reward is None else reward * known.next_reward,
         known.next_symbol if known.next_symbol is not None else nothing.astype(np.int64),
         low, high, unseen, ~np.asarray(unknown),
-        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
+        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, policy_nodes(policy),
         *scratch, np.zeros(model.S, dtype=np.int64), alpha,
     )  # fmt: skip
     return alpha

@@ -23,7 +23,7 @@ def ascend(
     improved = []
     for given in tables:
         table = np.array(given, dtype=np.int64)
-        kernel.ascend(
+        kernel.raise_variance(
             model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
             table, tolerance, max_sweeps, *scratch[0], *scratch[1],
         )  # fmt: skip
