@@ -5,6 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test test-long test-browser install check format bench docs clean-cache
 
 demo: .venv/.runtime
+	$(BIN)/latentmdp compile
 	$(BIN)/latentmdp demo
 
 test: .venv/.dev

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
-NEEDED = ("_interrupts", "_notice", "_sealed", "_stack", "errors", "printing", "kernels/_cache")
-HEAD = "from latentmdp.kernels._cache import helper, kernel\n"
+NEEDED = ("_interrupts", "_notice", "_sealed", "errors", "printing")
+NEEDED += ("kernels/_cache", "kernels/_listeners")
+HEAD = "from latentmdp.kernels._cache import kernel\n"
 KERNEL = HEAD + "@kernel\ndef answer(x):\n    return x + {number}\n"
 ASK = """
 from importlib import import_module
@@ -31,9 +32,8 @@ class Package:
         self.kernels.mkdir(parents=True)
         for folder in (self.kernels.parent, self.kernels):
             (folder / "__init__.py").write_text("")
-        for name in (*NEEDED, "kernels/_compiler"):
-            if (SOURCE / f"{name}.py").exists():
-                shutil.copy(SOURCE / f"{name}.py", self.kernels.parent / f"{name}.py")
+        for name in NEEDED:
+            shutil.copy(SOURCE / f"{name}.py", self.kernels.parent / f"{name}.py")
         self.names = [f"k{i}" for i in range(kernels)]
         for i, name in enumerate(self.names):
             (self.kernels / f"{name}.py").write_text(KERNEL.format(number=i))
@@ -59,10 +59,10 @@ class Package:
 
     def kept(self, name: str, base: Path | None = None) -> "Kept":
         """What the cache has of a kernel."""
-        (folder,) = (base or self.cache).glob(f"{name}-*")
+        (folder,) = (base or self.cache).glob(f"{name}-*[!k]")  # not its lock
         (index,) = folder.rglob("*.nbi")
         (code,) = folder.rglob("*.nbc")
-        return Kept(folder, index, code, folder / "seals.json", folder / "lock")
+        return Kept(folder, index, code, folder / "seals.json", Path(f"{folder}.lock"))
 
 
 class Kept(NamedTuple):

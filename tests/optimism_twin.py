@@ -99,9 +99,7 @@ def symbol(model, m, s, a, nxt):
     R = model.R
     if R.ndim == 3:
         return sorted(set(R[:, s, a].tolist())).index(R[m, s, a])
-    P = model.P
-    values = {R[k, s, a, nxt] for k in range(model.M) if P[k, s, a, nxt] > 0}
-    return sorted(values).index(R[m, s, a, nxt]) if R[m, s, a, nxt] in values else 0
+    return sorted(set(R[:, s, a, nxt].tolist()), reverse=True).index(R[m, s, a, nxt])
 
 
 def graph_value(model, visits, algorithm, setting, policy):

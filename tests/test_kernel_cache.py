@@ -1,7 +1,6 @@
 """The on-disk cache of compiled kernels notices edits anywhere, and starting stays light."""
 
 import ast
-import gc
 import os
 import signal
 import subprocess
@@ -14,7 +13,6 @@ from numba.core.codegen import JITCodeLibrary
 
 from kernel_package import HEAD, Package
 from latentmdp.kernels import _cache
-from latentmdp.kernels._cache import helper
 
 KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
 
@@ -55,26 +53,11 @@ def test_an_edit_of_an_imported_file_changes_the_folder(tmp_path, monkeypatch):
     assert folder() != before
 
 
-def test_blas_is_loaded_when_a_function_needs_it_and_not_before():
-    code = """
-import sys
-import numba, numpy as np
-import latentmdp.kernels._cache
-numba.njit(lambda x: x + 1)(1)
-assert "scipy.linalg" not in sys.modules
-dot = numba.njit(lambda x, y: np.dot(x, y))
-assert dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 11.0
-assert "scipy.linalg" in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
     """`low` is imported, edited, and compiled into `high`: later processes must see the edit."""
     package = Package(tmp_path, 0)
     low, high = package.kernels / "low.py", package.kernels / "high.py"
-    low.write_text(HEAD + "@helper\ndef f():\n    return 1\n")
+    low.write_text(HEAD + "@kernel\ndef f():\n    return 1\n")
     high.write_text(
         HEAD + "from latentmdp.kernels.low import f\n@kernel\ndef g():\n    return f()\n"
     )
@@ -92,23 +75,6 @@ print(g())
         assert done.returncode == 0, done.stderr
         found.append(int(done.stdout))
     assert found == [1, 22]
-
-
-@pytest.mark.parametrize("on", [True, False])
-def test_the_collector_is_as_before_after_a_compile_also_a_failed_one(on):
-    def broken(x):
-        return x.no_such_attribute
-
-    before = gc.isenabled()
-    try:
-        (gc.enable if on else gc.disable)()
-        assert _cache.numba.njit(lambda x: x + 1)(1) == 2
-        assert gc.isenabled() is on
-        with pytest.raises(_cache.numba.TypingError):
-            _cache.numba.njit(broken)(1)
-        assert gc.isenabled() is on
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 def test_ctrl_c_in_the_middle_of_a_compile_comes_after_it(monkeypatch):
@@ -129,24 +95,6 @@ def test_ctrl_c_in_the_middle_of_a_compile_comes_after_it(monkeypatch):
     assert asked
     assert signal.getsignal(signal.SIGINT) is before
     assert increase(1) == 2
-
-
-def test_a_helper_called_from_python_says_so():
-    """Before and after it is compiled; it has no entry from Python and would crash."""
-
-    @helper
-    def twice(x):
-        return 2 * x
-
-    @numba.njit
-    def four_times(x):
-        return twice(twice(x))
-
-    with pytest.raises(TypeError, match="twice is a @helper: only kernels can call it"):
-        twice(1)
-    assert four_times(3) == 12
-    with pytest.raises(TypeError, match="twice is a @helper"):
-        twice(1)
 
 
 def test_kernels_load_where_text_is_ascii_by_default():

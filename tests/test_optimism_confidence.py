@@ -227,7 +227,7 @@ def test_a_new_rule_is_one_function_and_one_line():
     ("changes", "message"),
     [
         ({"algorithm": "mpv"}, "algorithm must be one of"),
-        ({"policy_class": "memory"}, "policy_class must be markov or history"),
+        ({"policy_class": "memory"}, "policy_class must be history or markov; it is 'memory'"),
         ({"episodes": 0}, "episodes must be at least 1"),
         ({"delta": 2.0}, "delta must lie strictly between 0 and 1"),
         ({"bonus_scale": -1.0}, "bonus_scale must be finite"),

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.kernels import optimistic_interval
-from latentmdp.kernels.optimistic_bonus import bonus_backup
-from latentmdp.kernels.optimistic_interval import interval_backup
-from latentmdp.kernels.optimistic_values import backup as kernel_backup
-from latentmdp.kernels.optimistic_values import push
+from latentmdp.kernels import optimistic_interval, optimistic_step
 from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.markov import MarkovSearch
@@ -50,21 +46,25 @@ class Row:
 
     def value(self, v):
         """The kernel's value of state 0 when the next states are worth `v`."""
-        search, x = self.search.search, self.search.arrays
+        x, out = self.search.arrays, self.search.arrays.work.backed_up
         x.current.value[x.S : 2 * x.S, 0] = v
         x.work.wanted[:] = True
-        policy, out = self.search.policy, x.work.backed_up
-        kernel_backup(search, 0, 1, x.work.wanted, policy, -1, 0, 1, x.current, out)
+        optimistic_step.settle(x.rows, x.nodes, 1, 0, 1, x.current)
+        where = (x.rows, x.nodes, 0, 1, x.work.wanted, self.search.policy, -1, 0, 1)
+        optimistic_step.backup(*where, x.current, out, x.scratch)
         return out[0, 0]
 
     def weights(self, v, through_cap=0.0):
         """The kernel's derivative."""
-        search, x = self.search.search, self.search.arrays
+        x, reach = self.search.arrays, self.search.arrays.work.reach
         x.current.value[0, 0] = self.value(v)
-        x.work.reach[:] = 0.0
-        x.work.reach[0, 0] = 1.0
-        push(search, 0, 1, self.search.policy, x.current, through_cap)
-        return x.work.reach[x.S : 2 * x.S, 0].copy()
+        reach[:] = 0.0
+        reach[0, 0] = 1.0
+        policy = self.search.policy
+        optimistic_step.push(
+            x.rows, x.nodes, 0, 1, policy, x.current, reach, through_cap, x.scratch
+        )
+        return reach[x.S : 2 * x.S, 0].copy()
 
     def twin(self, v):
         return backup(self.model, self.visits, self.algorithm, self.setting, 0, 0, 0, v)
@@ -227,18 +227,15 @@ def test_dropping_the_cap_breaks_at_most_one():
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):
     """What is compiled gives what the same functions give uncompiled."""
-    for name in ("sort_defaults", "arrange_slots", "best_distribution"):
-        plain = getattr(optimistic_interval, name).py_func
-        monkeypatch.setattr(optimistic_interval, name, plain)
     rng = np.random.default_rng(9)
     for algorithm, size in itertools.product(("mvp", "bernstein"), (1, 2, 50, 1000)):
-        row = Row(rng, algorithm, 0.05, sizes=(size,))
-        expected = row.value(rng.random(4))
-        x, policy = row.search.arrays, row.search.policy
-        out, work = np.full_like(x.work.backed_up, -1.0), x.work
-        where = (x.rows, x.nodes, 0, 1, work.wanted, policy, -1, 0, 1)
-        if algorithm == "mvp":
-            bonus_backup.py_func(*where, x.current.value, out, work.slot_value)
-        else:
-            interval_backup.py_func(*where, x.current, out, work.slot_value, work.box)
-        assert out[0, 0] == pytest.approx(expected, abs=1e-15)
+        row, v = Row(rng, algorithm, 0.05, sizes=(size,)), rng.random(4)
+        value, weights = row.value(v), row.weights(v)
+        with monkeypatch.context() as patch:
+            for name in ("bonus_backup", "bonus_push", "box_backup", "box_push", "sort_defaults"):
+                plain = getattr(optimistic_step, name).py_func
+                patch.setattr(optimistic_step, name, plain)
+            patch.setattr(optimistic_interval, "visit_rows", optimistic_interval.visit_rows.py_func)
+            row.search.arrays.work.backed_up[:] = -1.0
+            assert row.value(v) == pytest.approx(value, abs=1e-15)
+            np.testing.assert_allclose(row.weights(v), weights, atol=1e-15)

@@ -8,7 +8,8 @@ import pytest
 import latentmdp as lm
 from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_mix import mix
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
+from latentmdp.learning.spec import Spec
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.kicks import Backoff
 from latentmdp.optimism.known import Known

@@ -50,8 +50,8 @@ def test_wheel_installs_into_an_empty_environment_and_works(wheel, tmp_path):
     assert str(tmp_path / "env") in out
     command = str(tmp_path / "env" / "bin" / "latentmdp")
     assert "maze" in run(command, "domains", cwd=tmp_path)
-    made = "gym.make('latentmdp/Maze-v0').reset(seed=0)"
-    run(python, "-c", f"import gymnasium as gym, latentmdp; {made}")
+    made = "gym.make('latentmdp.environments:latentmdp/Maze-v0').reset(seed=0)"
+    run(python, "-c", f"import gymnasium as gym; {made}")
 
 
 def test_no_hosts_or_machine_paths_in_the_constraints():

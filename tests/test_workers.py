@@ -10,10 +10,12 @@ import time
 import pytest
 
 from latentmdp._interrupts import interrupts_held
-from process_tree import COMPILER, WORKER, Command, all_end, needs_proc
+from process_tree import WORKER, Command, all_end, needs_proc
 
 pytestmark = needs_proc
-LOWER_BOUND = ("-m", "latentmdp", "lower-bound", "-k", "1e9", "--secrets", "1000")
+LATENTMDP = ("-m", "latentmdp")
+LOWER_BOUND = (*LATENTMDP, "lower-bound", "-k", "1e9", "--secrets", "1000")
+LEARN = (*LATENTMDP, "learn", "maze:size=3,goals=2,horizon=6", "-a", "mvp")
 # `demo`, from where its learners begin
 DEMO = (
     "-c",
@@ -25,6 +27,13 @@ DEMO = (
     "except KeyboardInterrupt:\n"
     "    sys.exit('latentmdp: interrupted')\n",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """The processes that tests look for are not those that compile ahead."""
+    for command in (LEARN, (*LATENTMDP, "lower-bound", "--secrets", "2")):
+        subprocess.run([sys.executable, *command, "-k", "1e4"], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("pause", [None, 0.0, 0.003, 0.03, 0.3])
@@ -71,9 +80,8 @@ def test_workers_of_a_killed_command_end(number):
 @pytest.mark.parametrize("which", [0, 1])
 def test_learn_notices_that_a_worker_was_killed(which):
     """Also the one that was started last, which Python's own pool may not look at."""
-    spec = "maze:size=3,goals=2,horizon=6"
-    learn = ("-m", "latentmdp", "learn", spec, "-a", "mvp", "-k", "1e15", "--bonus-scale", "1e-4")
-    command = Command(*learn, "--seeds", "2", "--jobs", "2")
+    many = ("-k", "1e15", "--bonus-scale", "1e-4", "--seeds", "2", "--jobs", "2")
+    command = Command(*LEARN, *many)
     pids = command.wait_for(WORKER, 2)
     time.sleep(1.0)
     os.kill(pids[which], signal.SIGKILL)
@@ -87,7 +95,7 @@ def test_learn_notices_that_a_worker_was_killed(which):
 def test_processes_that_compile_for_the_demo_end_with_it(killed, tmp_path):
     arguments = ("-m", "latentmdp", "demo", "--out", str(tmp_path / "demo"))
     command = Command(*arguments, LATENTMDP_CACHE_DIR=str(tmp_path / "cache"))
-    pids = command.wait_for(COMPILER, 2)
+    pids = command.wait_for(WORKER, 2)
     time.sleep(1.0)
     if killed:
         command.process.kill()

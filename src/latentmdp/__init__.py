@@ -6,7 +6,6 @@ that `import latentmdp` is fast.
 
 from importlib import import_module
 
-from latentmdp._gymnasium import register_with_gymnasium
 from latentmdp._version import __version__
 
 _HOME = {
@@ -89,6 +88,3 @@ def __getattr__(name: str) -> "Any":
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-register_with_gymnasium()

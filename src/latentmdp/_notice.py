@@ -9,7 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-WHAT = "compiling kernels, once"
+
+def in_words(done: int, most: int) -> str:
+    """How far it is. At most: a task seldom needs all kernels of the files that it loads.
+
+    >>> in_words(12, 31)
+    'compiling kernels, once: 12 of at most 31'
+    """
+    return f"compiling kernels, once: {done} of at most {most}"
 
 
 class CompileNotice:
@@ -17,32 +24,34 @@ class CompileNotice:
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] | None = None  # set by those who draw on the terminal
-        self._count, self._depth, self._said = 0, 0, False
+        self._depth, self._said = 0, False
 
-    def begin(self, folder: Path | None, kernels: int = 1) -> None:
-        """So many are about to be compiled, to be kept in this folder; 0: by other processes."""
-        self._count += kernels
+    def begin(self, done: int, most: int, folder: Path | None) -> None:
+        """Another is about to be compiled, after `done` of at most `most`; kept in this folder."""
         self._depth += 1  # kernels call kernels
-        text = f"{WHAT}: {self._count} so far" if self._count else WHAT
-        if os.environ.get("LATENTMDP_QUIET"):
+        self.update(done, most)
+        if not (self._quiet() or self.show or _counts() or self._said):
+            self._said = True
+            once = f", once: at most {most} (they are kept in {folder})"
+            _write(f"latentmdp: compiling kernels{once if folder else f': at most {most}'}\n")
+
+    def end(self, done: int, most: int) -> None:
+        """It is compiled, or it failed."""
+        self._depth -= 1
+        self.update(done, most)
+
+    def update(self, done: int, most: int) -> None:
+        """Show how far it is, where that can be shown."""
+        if self._quiet():
             return
+        text = in_words(done, most) if self._depth else ""
         if self.show is not None:
             self.show(text)
         elif _counts():
-            _write(f"\r\x1b[Klatentmdp: {text}")
-        elif not self._said:
-            self._said = True
-            _write(f"latentmdp: {WHAT}{f' (they are kept in {folder})' if folder else ''}\n")
+            _write(f"\r\x1b[K{f'latentmdp: {text}' if text else ''}")
 
-    def end(self) -> None:
-        """It is compiled, or it failed."""
-        self._depth -= 1
-        if self._depth > 0 or os.environ.get("LATENTMDP_QUIET"):
-            return
-        if self.show is not None:
-            self.show("")
-        elif _counts():
-            _write("\r\x1b[K")
+    def _quiet(self) -> bool:
+        return bool(os.environ.get("LATENTMDP_QUIET"))
 
 
 def _counts() -> bool:

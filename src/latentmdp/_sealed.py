@@ -1,8 +1,8 @@
-"""A folder of machine code: nobody else can write to it, and its files are checked before use.
+"""A folder of machine code: nobody else can write to it, and it is checked before use.
 
-Numba unpickles and runs whatever lies in its cache. So the folder must be ours alone, and a file in
-it counts only if it has the digest that was noted when we wrote it. All else is deleted, and then
-compiled again.
+Numba unpickles and runs whatever lies in its cache. So the folder must be ours alone, and it must
+hold the files that we wrote, bit by bit. Otherwise it is deleted, and its kernels are compiled
+again.
 """
 
 import hashlib
@@ -11,12 +11,15 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SEALS, LOCK = "seals.json", "lock"
-LOCK_SECONDS = 10.0  # longer than a kernel takes to be written; then we go on without the lock
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+SEALS = "seals.json"
+LOCK_SECONDS = 10.0  # longer than a kernel takes to be written
 
 
 def sealed_folder(base: Path, name: str) -> Path:
@@ -26,38 +29,16 @@ def sealed_folder(base: Path, name: str) -> Path:
     """
     _make_private(base)
     folder = base / name
-    with suppress(FileNotFoundError):
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode):
-            folder.unlink()
-        elif found.st_mode & 0o022:  # others may have put files there
-            shutil.rmtree(folder)
-    _make_private(folder)
-    inner = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    for place in (str(folder), *inner):
-        os.chmod(place, 0o700)
-    with tempfile.TemporaryFile(dir=folder):
-        pass  # it can be written to
-    _check(folder)
+    if not _is_whole(folder):
+        lock = _hold(folder)
+        try:
+            if not _is_whole(folder):  # and nobody is writing to it
+                _remove(folder)
+                _make_private(folder)
+                _write_seals(folder, {})
+        finally:
+            lock.release()
     return folder
-
-
-def discard(folder: Path) -> None:
-    """Delete all of it, as far as that goes."""
-    with _locked(folder):
-        for path in _inside(folder):
-            if path != folder / LOCK:
-                with suppress(OSError):
-                    _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Delete a file, a link or an empty folder."""
-    with suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink()
 
 
 def _make_private(folder: Path) -> None:
@@ -65,6 +46,10 @@ def _make_private(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
+    _check_private(folder)
+
+
+def _check_private(folder: Path) -> None:
     if not hasattr(os, "geteuid"):
         return  # Windows: a person's folders are private already
     found, around = os.lstat(folder), os.stat(folder.parent)
@@ -78,63 +63,61 @@ def _make_private(folder: Path) -> None:
         raise PermissionError(f"{folder.parent} must not let everybody rename what is in it")
 
 
-# ---------------------------------------------------------------- checking
-
-
-def _check(folder: Path) -> None:
-    """Delete what is not as we wrote it, and what writers that were killed left behind."""
-    if not _unsealed(folder):
+def _remove(path: Path) -> None:
+    """Delete a file, a link, or a folder with all that is in it."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
         return
-    with _locked(folder):  # nobody is writing now: look again
-        for path in _unsealed(folder):
-            _remove(path)
+    os.chmod(path, 0o700)
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, 0o700)
+    shutil.rmtree(path)
 
 
-def _unsealed(folder: Path) -> list[Path]:
-    """What must go: files that do not have their seal, and whatever else lies around."""
-    seals, bad = _read_seals(folder), []
-    for path in _inside(folder):
-        if path.parent == folder and not path.is_symlink() and path.is_dir():
-            wanted = path not in (folder / SEALS, folder / LOCK)  # where Numba puts its files
-        elif path in (folder / SEALS, folder / LOCK):
-            wanted = not path.is_symlink()
-        else:
-            digest = _digest(path)
-            wanted = digest is not None and digest == seals.get(_name(path, folder))
-        if not wanted:
-            bad.append(path)
-    return bad
+# ---------------------------------------------------------------- what is there
 
 
-def _inside(folder: Path) -> Iterator[Path]:
-    """All files and folders inside, folders after what they hold; links are not followed."""
-    for top, folders, files in os.walk(folder, topdown=False):
-        yield from (Path(top, name) for name in (*files, *folders))
+def _is_whole(folder: Path) -> bool:
+    """Whether it is private, can be written to, and holds exactly what has been sealed."""
+    try:
+        _check_private(folder)
+        places = [folder, *(path for path in folder.iterdir() if path.is_dir())]
+        usable = all(os.access(place, os.R_OK | os.W_OK | os.X_OK) for place in places)
+        return usable and _contents(folder) == _read_seals(folder)
+    except OSError:
+        return False
 
 
-def _name(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
+def _contents(folder: Path) -> dict[str, str | None]:
+    """The digest of each file but the list of seals; links, pipes and the like have none."""
+    found = {}
+    for top, folders, files in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
+        for path in (Path(top, name) for name in (*files, *links)):
+            found[path.relative_to(folder).as_posix()] = _digest(path)
+    if found.get(SEALS) is not None:
+        del found[SEALS]
+    return found
 
 
 def _digest(path: Path) -> str | None:
     """Of a file of ours that can be read; nothing else has one."""
-    try:
+    with suppress(OSError):
         found = os.lstat(path)
         mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
         if mine and stat.S_ISREG(found.st_mode):
             return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        pass
     return None
 
 
-def _read_seals(folder: Path) -> dict[str, str]:
-    """The digest of each file by its name; none if the list itself is damaged."""
+def _read_seals(folder: Path) -> dict[str, str | None] | None:
+    """The digest of each sealed file by its name; None if the list is missing or damaged."""
     try:
         seals = json.loads((folder / SEALS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}
-    return seals if isinstance(seals, dict) else {}
+        return None
+    return seals if isinstance(seals, dict) and None not in seals.values() else None
 
 
 # ---------------------------------------------------------------- writing
@@ -143,40 +126,30 @@ def _read_seals(folder: Path) -> dict[str, str]:
 class Sealing:
     """From here to `end`, what is written to the folder gets its seal; one process at a time.
 
-    Numba's own index of a kernel would mix up two processes that write to it at once.
+    Numba's own index of a kernel would mix up two processes that write to it at once. An OSError
+    says that the folder cannot be held: what is written then gets no seal, and does not count.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._held = folder, ExitStack()
-        with suppress(OSError):  # someone may have deleted it
-            _make_private(folder.parent)
-            _make_private(folder)
-        self._held.enter_context(_locked(folder))
-        self._before = _versions(folder)
+        _make_private(folder.parent)  # someone may have deleted it
+        _make_private(folder)
+        self.folder, self._lock = folder, _hold(folder)
+        self._before = _contents(folder)
 
     def end(self) -> None:
         """Seal what is new."""
-        with self._held:
-            after = _versions(self._folder)
-            new = {path for path, version in after.items() if self._before.get(path) != version}
+        try:
+            after = _contents(self.folder)
+            new = {name: seal for name, seal in after.items() if self._before.get(name) != seal}
             if new:
-                _write_seals(self._folder, new)
+                old = _read_seals(self.folder) or {}
+                kept = {name: seal for name, seal in old.items() if name in after}
+                _write_seals(self.folder, kept | new)
+        finally:
+            self._lock.release()
 
 
-def _versions(folder: Path) -> dict[Path, tuple[int, int, int]]:
-    """What tells whether a file was replaced."""
-    found = {}
-    for path in _inside(folder):
-        with suppress(FileNotFoundError):
-            status = path.lstat()
-            found[path] = (status.st_ino, status.st_mtime_ns, status.st_size)
-    return found
-
-
-def _write_seals(folder: Path, new: set[Path]) -> None:
-    seals = {name: seal for name, seal in _read_seals(folder).items() if (folder / name).exists()}
-    ours = {folder / SEALS, folder / LOCK}
-    seals |= {_name(path, folder): seal for path in new - ours if (seal := _digest(path))}
+def _write_seals(folder: Path, seals: dict[str, str | None]) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=folder)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -187,15 +160,16 @@ def _write_seals(folder: Path, new: set[Path]) -> None:
         raise
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes, as far as its file system can."""
-    from filelock import FileLock, Timeout  # loaded only where something is written
+def _hold(folder: Path) -> "BaseFileLock":
+    """A lock against other processes, taken; an OSError says why that cannot be."""
+    from filelock import FileLock  # loaded only where something is written
 
-    lock = FileLock(folder / LOCK, timeout=LOCK_SECONDS)
-    with suppress(Timeout, OSError, NotImplementedError):
-        lock.acquire()
+    path = folder.with_name(f"{folder.name}.lock")
+    if path.is_symlink() or path.is_dir():
+        _remove(path)
+    lock = FileLock(path, timeout=LOCK_SECONDS)
     try:
-        yield
-    finally:
-        lock.release()
+        lock.acquire()
+    except NotImplementedError as error:  # by this file system
+        raise OSError(str(error)) from None
+    return lock

@@ -53,10 +53,10 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
 
     Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
     """
-    from latentmdp.kernels.policies import policy_nodes, reach_nodes
-    from latentmdp.policy import check_fits
+    from latentmdp.kernels.policies import policy_nodes, reach_nodes  # Numba loads slowly
+    from latentmdp.policy import fitted  # which imports this module
 
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     reach = np.zeros((policy.N, model.M))
     reach_nodes(
         model.indptr, model.next, model.symbol, model.prob, model.A, policy_nodes(policy),

@@ -196,7 +196,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     if path.suffix.lower() != ".csv" or not names:
         policy.save(path)
         return
-    from latentmdp.formats.files import write_atomically
+    from latentmdp.formats.files import write_atomically, writer_of
 
     columns = ["step", "state", "action"]
     columns += ["state_name"] if model.state_names else []
@@ -210,19 +210,14 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
             row += [model.state_names[s]] if model.state_names else []
             row += [model.action_names[a]] if model.action_names else []
             writer.writerow(row)
-    content = text.getvalue().encode("utf-8")
-    write_atomically(path, lambda file: _write_all(file, content))
-
-
-def _write_all(file: Any, content: bytes) -> None:
-    file.write(content)
+    write_atomically(path, writer_of(text.getvalue().encode("utf-8")))
 
 
 # ---------------------------------------------------------------------- progress
 
 
 @contextmanager
-def _progress_line(sign: float, quiet: bool) -> Iterator["Progress | None"]:
+def _progress_line(sign: float, quiet: bool) -> "Iterator[Progress | None]":
     """One line with both bounds on standard error, on a terminal only."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None

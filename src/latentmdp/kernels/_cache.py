@@ -8,20 +8,23 @@ A file that is edited while a process runs must not mislead it: what was importe
 would be compiled with what is imported after it and kept under the new digest for good. So the
 sources are read once at the start, and machine code of anything edited since is not kept.
 
-What lies in the folder is checked before Numba reads it (`_sealed.py`). Where there is no folder of
-our own, nothing is kept. A cache that cannot be read or written costs time, never an answer.
+What lies in the folder is checked when a kernel file is loaded, before Numba reads it, and sealed
+as soon as Numba has written it (`_sealed.py`). Where there is no folder of our own, or no room for
+what is still to be compiled, nothing is written. What remains: a disk that fills up, or a file that
+is damaged, in the seconds between these looks and Numba's own. That is Numba's exception, in one
+call; the next start repairs it.
 """
 
-import gc
+import errno
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -31,114 +34,18 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core import event
-from numba.core.errors import NumbaError
 
-from latentmdp._interrupts import interrupts_held
 from latentmdp._notice import notice
-from latentmdp._sealed import Sealing, discard, sealed_folder
+from latentmdp._sealed import Sealing, sealed_folder
 from latentmdp.errors import KernelCacheWarning
+from latentmdp.kernels._listeners import CtrlCWaits, compiling
+
+ROOM = 2**25  # bytes on the disk; all kernels together take less than half of it
+LARGEST = 2**20  # bytes; no file of a kernel is as large
+SOURCES = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}  # at the start
 
 
-def _defer_blas_check() -> None:
-    """Let Numba look for SciPy's BLAS when a function first needs it, not at every start (0.2 s).
-
-    SciPy is among our requirements, so the check, which sets one flag, would pass.
-    """
-    from numba.np import linalg
-
-    check = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        from numba.np import arraymath
-    finally:
-        linalg.ensure_blas = check
-    arraymath.ensure_blas = check
-
-
-class _NoCollection(event.Listener):
-    """Python's garbage collector rests while Numba compiles: a tenth of the time is saved."""
-
-    depth, was_on = 0, False
-
-    def on_start(self, event: Any) -> None:
-        if self.depth == 0:
-            self.was_on = gc.isenabled()
-            gc.disable()
-        self.depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0 and self.was_on:
-            gc.enable()
-
-
-class _CtrlCWaits(event.Listener):
-    """Ctrl-C takes effect after the kernel that is being compiled or loaded.
-
-    In the middle, Python would drop it or break Numba's books: its C code calls Python back.
-    """
-
-    depth = 0
-    held: Any = None
-
-    def on_start(self, event: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return  # Ctrl-C comes to the main thread alone
-        self.depth += 1
-        if self.depth == 1:
-            self.held = interrupts_held()
-            self.held.__enter__()
-
-    def on_end(self, event: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        self.depth -= 1
-        if self.depth == 0:
-            self.held.__exit__(None, None, None)
-
-
-class _Stopwatch(event.Listener):
-    """How long kernels have taken in this process to be compiled or loaded."""
-
-    depth, seconds, begun = 0, 0.0, 0.0
-
-    def on_start(self, event: Any) -> None:
-        if self.depth == 0:
-            self.begun = time.perf_counter()
-        self.depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.seconds += time.perf_counter() - self.begun
-
-
-class _Compiling(event.Listener):
-    """Says that kernels are compiled; holds their folder while Numba writes to it."""
-
-    def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"] in _kernels:
-            folder = _kernels[event.data["dispatcher"]]
-            notice.begin(folder and folder.parent)
-
-    def on_end(self, event: Any) -> None:
-        if event.data["dispatcher"] in _kernels:
-            notice.end()
-            folder = _kernels[event.data["dispatcher"]]
-            if folder is not None:  # writing comes next
-                _saving.now = Sealing(folder)
-
-
-_kernels: dict[Any, Path | None] = {}  # Numba's function of each kernel: where its code is kept
-_saving = threading.local()  # `now` is what this thread has begun to seal
-
-compiling = _Stopwatch()
-_defer_blas_check()
-event.register("numba:compile", _NoCollection())
-event.register("numba:compile", _Compiling())
-event.register("numba:compiler_lock", compiling)
-event.register("numba:compiler_lock", _CtrlCWaits())
-_AT_START = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}
+# ---------------------------------------------------------------- the folder of a file
 
 
 @cache
@@ -161,17 +68,22 @@ def _sources(file: Path) -> set[Path]:
 
 @cache
 def _cache_folder(file: Path) -> Path | None:
+    """Where the machine code of a kernel file is kept, if anywhere."""
+    return folder_for(file.stem, _sources(file))
+
+
+def folder_for(name: str, sources: Iterable[Path]) -> Path | None:
     """A folder whose name changes with anything that changes the machine code; none, if need be."""
     digest = hashlib.sha256()
     checked = str(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
     for part in (sys.version, numba.__version__, llvmlite.__version__, np.__version__, checked):
         digest.update(part.encode())
-    for source in sorted(_sources(file)):
+    for source in sorted(sources):
         content = source.read_bytes()
-        if content != _AT_START.get(source, content):
+        if content != SOURCES.get(source, content):
             return None
         digest.update(source.name.encode() + b"\0" + content)
-    name = f"{file.stem}-{digest.hexdigest()[:16]}"
+    name = f"{name}-{digest.hexdigest()[:16]}"
     reasons = []
     for base in _bases():
         try:
@@ -201,15 +113,27 @@ def _bases() -> list[Path]:
     return bases
 
 
-def _reason(error: Exception, place: Path) -> str:
+@cache
+def _has_room(base: Path) -> bool:
+    """Whether the disk takes what all kernels may need; a warning if not."""
+    try:
+        with tempfile.TemporaryFile(dir=base) as file:
+            file.write(bytes(LARGEST))  # quotas, and limits on the size of files
+        if shutil.disk_usage(base).free < ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(base))
+    except OSError as error:
+        _warn_not_kept(error, base)
+        return False
+    return True
+
+
+def _warn_not_kept(error: OSError, base: Path) -> None:
+    _warn(f"compiled kernels cannot be kept in {base}: {_reason(error, base)}")
+
+
+def _reason(error: OSError, place: Path) -> str:
     """What went wrong, with the path."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or place}: {error.strerror}"
-    return str(error) or type(error).__name__
-
-
-def _warn_not_kept(error: Exception, place: Path) -> None:
-    _warn(f"compiled kernels cannot be kept in {place.parent}: {_reason(error, place)}")
+    return f"{error.filename or place}: {error.strerror}" if error.strerror else str(error)
 
 
 @cache
@@ -218,13 +142,32 @@ def _warn(text: str) -> None:
     warnings.warn(text, KernelCacheWarning, stacklevel=2)
 
 
-def is_cold(name: str) -> bool:
-    """Whether no kernel of the file `name.py` has been compiled yet, and one could be kept."""
-    folder = _cache_folder(Path(__file__).with_name(f"{name}.py"))
-    return folder is not None and not any(folder.rglob("*.nbi"))
+# ---------------------------------------------------------------- kernels
 
-
+_NJIT: Any = numba.njit  # its type does not know all options
+_kernels: dict[Any, Path | None] = {}  # Numba's function of each kernel: where its code is kept
+_cold: set[Any] = set()  # those without machine code when they were loaded, or for new types
 _deciding = threading.RLock()
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`njit(cache=True)` and nothing else, in a cache folder of its file; see the module."""
+    with keeping(Path(function.__code__.co_filename)) as folder:
+        is_cold = folder is None or _code_name(function) not in _names_when_loaded(folder)
+        if folder is not None and is_cold and not _has_room(folder.parent):
+            folder = None
+        try:
+            compiled = _NJIT(cache=folder is not None)(function)
+        except RuntimeError:  # Numba finds no place to keep it
+            compiled, folder = _NJIT()(function), None
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return compiled
+    if folder is not None and folder not in Path(compiled.stats.cache_path).parents:
+        compiled, folder = _NJIT()(function), None  # it would be kept elsewhere
+    _kernels[compiled] = folder
+    if is_cold:
+        _cold.add(compiled)
+    return compiled
 
 
 @contextmanager
@@ -244,74 +187,83 @@ def keeping(file: Path) -> Iterator[Path | None]:
             numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
-_NJIT: Any = numba.njit  # its type does not know all options
+def _code_name(function: Any) -> str:
+    """How Numba's files of a function begin: `history_grid.locate-48`."""
+    code = function.__code__
+    return f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}"
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`njit(cache=True)` and nothing else, in a cache folder of its file; see the module."""
-    return _compiled(function)
+def _code_names(folder: Path) -> set[str]:
+    """The beginnings of the index files in the folder, one for each function with code."""
+    return {path.name.rsplit(".", 2)[0] for path in folder.glob("*/*.nbi")}
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    with keeping(Path(function.__code__.co_filename)) as folder:
-        try:
-            compiled = _NJIT(cache=folder is not None)(function)
-        except RuntimeError:  # Numba finds no place to keep it
-            compiled, folder = _NJIT()(function), None
-    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return compiled
-    if folder is not None and folder not in Path(compiled.stats.cache_path).parents:
-        compiled, folder = _NJIT()(function), None  # it would be kept elsewhere
-    _kernels[compiled] = folder
-    if folder is not None:
-        compiled.compile = _forgiving(compiled, folder)
-    return compiled
+_names_when_loaded = cache(_code_names)
 
 
-def _forgiving(compiled: Any, folder: Path) -> Callable[[Any], Any]:
-    """Numba's `compile`, which loads, or compiles and saves; it survives a failing disk."""
-    plain = compiled.compile
+# ---------------------------------------------------------------- while Numba compiles
 
-    def load_or_compile(signature: Any) -> Any:
-        for _ in range(2):
-            known = len(compiled.signatures)
+
+def with_code() -> int:
+    """How many functions of the kernel files that are loaded have machine code on the disk."""
+    folders = {folder for folder in _kernels.values() if folder is not None}
+    return sum(len(_code_names(folder)) for folder in folders)
+
+
+def progress() -> tuple[int, int]:
+    """How many kernels have been compiled, and how many at most have to be.
+
+    These are the kernels of all files loaded by now that had no machine code then. Those that
+    another process has compiled since count as well.
+    """
+    cold = list(_cold)  # other threads may load more
+    folders = {folder for kernel in cold if (folder := _kernels[kernel]) is not None}
+    kept = set().union(*map(_code_names, folders))
+    done = sum(bool(k.signatures) or _code_name(k.py_func) in kept for k in cold)
+    return done, len(cold)
+
+
+class _Compiling(event.Listener):
+    """Says that kernels are compiled; holds their folder while Numba writes to it."""
+
+    def on_start(self, event: Any) -> None:
+        kernel = event.data["dispatcher"]
+        if kernel in _kernels:
+            _cold.add(kernel)  # it may have code, for arguments of other types
+            folder = _kernels[kernel]
+            notice.begin(*progress(), folder and folder.parent)
+
+    def on_end(self, event: Any) -> None:
+        folder = _kernels.get(event.data["dispatcher"])
+        if event.data["dispatcher"] in _kernels:
+            notice.end(*progress())
+        if folder is not None:  # Numba writes there next
             try:
-                return plain(signature)
-            except NumbaError:
-                raise  # the kernel itself is at fault
-            except Exception as error:
-                if len(compiled.signatures) == known:  # it could not be loaded
-                    discard(folder)
-                else:
-                    _warn_not_kept(error, folder)
-            finally:
-                _seal(folder)
-        return plain(signature)
-
-    return load_or_compile
+                _saving.sealing, _saving.until = Sealing(folder), _saving.depth
+            except OSError as error:
+                _warn_not_kept(error, folder.parent)
 
 
-def _seal(folder: Path) -> None:
-    """Seal what this thread has just written, if it has."""
-    sealing = _saving.__dict__.pop("now", None)
-    if sealing is not None:
-        try:
-            sealing.end()
-        except OSError as error:
-            _warn_not_kept(error, folder)
+class _Saving(event.Listener, threading.local):
+    """Seals what this thread has written when it leaves Numba's lock."""
 
+    depth, until = 0, 0
+    sealing: Sealing | None = None
 
-def cached_cfunc(signature: Any, function: Callable[..., Any]) -> Any:
-    """Compile a function with a C signature, at once; cached like a kernel."""
-    with keeping(Path(function.__code__.co_filename)) as folder:
-        if folder is not None:
-            _saving.now = Sealing(folder)
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.sealing is not None and self.depth < self.until:
+            sealing, self.sealing = self.sealing, None
             try:
-                return numba.cfunc(signature, cache=True)(function)
-            except NumbaError:
-                raise
-            except Exception as error:
-                _warn_not_kept(error, folder)
-            finally:
-                _seal(folder)
-        return numba.cfunc(signature)(function)
+                sealing.end()
+            except OSError as error:
+                _warn_not_kept(error, sealing.folder.parent)
+
+
+_saving = _Saving()
+event.register("numba:compile", _Compiling())
+for listener in (compiling, _saving, CtrlCWaits()):  # the last may raise
+    event.register("numba:compiler_lock", listener)

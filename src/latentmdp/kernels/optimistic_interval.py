@@ -15,34 +15,37 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def sort_defaults(value, states, rank, best, total, first, m):
-    """Put the values in context `m` of the default nodes from `first` on in descending order.
+def sort_defaults(nodes, t, m0, m1, valuation):
+    """Put the values of the default nodes of step `t` in descending order, in these contexts.
 
     By insertion into the last order, which nearly holds; ties by state, so that the order depends
-    only on the values. `states, rank, best, total` are those of `Valuation`, for one step.
+    only on the values.
     """
-    S = len(rank)
-    same = 0
-    while same < S and best[same] == value[first + states[same], m]:
-        same += 1
-    if same == S:
-        return  # nothing has changed
-    lowest = same
-    for i in range(same, S):
-        s = states[i]
-        new = value[first + s, m]
-        j = i
-        while j > 0 and (best[j - 1] < new or (best[j - 1] == new and states[j - 1] > s)):
-            best[j], states[j] = best[j - 1], states[j - 1]
-            j -= 1
-        best[j], states[j] = new, s
-        lowest = min(lowest, j)
-    running = total[lowest]
-    for i in range(lowest, S):
-        rank[states[i]] = i
-        total[i] = running
-        running += best[i]
-    total[S] = running
+    value, states, rank = valuation.value, valuation.by_value, valuation.rank
+    best, total, first, S = valuation.best, valuation.total, nodes.span[t], len(nodes.first)
+    for m in range(m0, m1):
+        same = 0
+        while same < S and best[t, m, same] == value[first + states[t, m, same], m]:
+            same += 1
+        lowest = same
+        for i in range(same, S):
+            s = states[t, m, i]
+            new = value[first + s, m]
+            j = i
+            while j > 0 and (
+                best[t, m, j - 1] < new or (best[t, m, j - 1] == new and states[t, m, j - 1] > s)
+            ):
+                best[t, m, j], states[t, m, j] = best[t, m, j - 1], states[t, m, j - 1]
+                j -= 1
+            best[t, m, j], states[t, m, j] = new, s
+            lowest = min(lowest, j)
+        if lowest < S:
+            running = total[t, m, lowest]
+            for i in range(lowest, S):
+                rank[t, m, states[t, m, i]] = i
+                total[t, m, i] = running
+                running += best[t, m, i]
+            total[t, m, S] = running
 
 
 @kernel
@@ -59,14 +62,12 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
     gain, unseens, budget, cap = rows.gain, rows.unseen, rows.budget, rows.cap
     state, edges, succ, possible = nodes.state, nodes.edge, nodes.succ, nodes.possible
     order, place, listed, weight = scratch.order, scratch.place, scratch.listed, scratch.weight
-    run_begin, run_end, run_share = scratch.run_begin, scratch.run_end, scratch.run_share
     after, by_place, values = scratch.after, scratch.by_place, valuation.value
     S, A, t = len(nodes.first), edges.shape[1], nodes.step[begin] + 1
     later = nodes.span[t]  # the first default node of the next step
     for m in range(m0, m1):
         states, rank = valuation.by_value[t, m], valuation.rank[t, m]
         best, total = valuation.best[t, m], valuation.total[t, m]
-        sort_defaults(values, states, rank, best, total, later, m)
         for n in range(begin, end):
             if pushing:
                 if out[n, m] <= 0.0:
@@ -123,36 +124,29 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                 result += weight[i] * after[i]
             if visited == 0.0:
                 mass = 1.0  # a row without visits: the whole simplex
-            # give it to the highest values, slots and default nodes merged
-            runs, here, skipped = 0, 0, 0
+            # give it to the highest values, slots and default nodes merged: states without a slot
+            # get `unseen` each up to the place `full`, and the one at that place gets `rest`
+            full, rest, skipped = 0, 0.0, 0
             for j in range(count + 1):
                 if mass <= 0.0:
                     break
                 limit = np.int64(place[order[j]]) if j < count else S
-                while here < limit and mass > 0.0:  # states without a slot, above slot j
-                    stop_at = limit
+                while full < limit and mass > 0.0:  # states without a slot, above slot j
+                    run_end = limit
                     if skipped < count and listed[skipped] < limit:
-                        stop_at = np.int64(listed[skipped])
-                    if stop_at > here and unseen > 0.0:
-                        run_begin[runs], run_share[runs] = here, unseen
-                        if mass >= unseen * (stop_at - here):
-                            result += unseen * (total[stop_at] - total[here])
-                            mass -= unseen * (stop_at - here)
-                        else:  # the mass ends inside this run
-                            stop_at = here + int(mass / unseen)
-                            result += unseen * (total[stop_at] - total[here])
-                            mass -= unseen * (stop_at - here)
-                            run_end[runs] = stop_at
-                            runs += 1
-                            result += mass * best[stop_at]
-                            run_begin[runs], run_share[runs] = stop_at, mass
-                            stop_at += 1
-                            mass = 0.0
-                        run_end[runs] = stop_at
-                        runs += 1
-                    here = stop_at
-                    if skipped < count and here == listed[skipped]:
-                        here += 1
+                        run_end = np.int64(listed[skipped])
+                    if mass >= unseen * (run_end - full):
+                        result += unseen * (total[run_end] - total[full])
+                        mass -= unseen * (run_end - full)
+                    else:  # the mass ends inside this run
+                        run_end = full + int(mass / unseen)
+                        result += unseen * (total[run_end] - total[full])
+                        rest = mass - unseen * (run_end - full)
+                        result += rest * best[run_end]
+                        mass = 0.0
+                    full = run_end
+                    if mass > 0.0 and skipped < count and full == listed[skipped]:
+                        full += 1
                         skipped += 1
                 if j < count:
                     i = order[j]
@@ -169,13 +163,22 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                 pushed *= through_cap
                 if pushed == 0.0:
                     continue
-            for j in range(runs):
-                by_place[run_begin[j]] += pushed * run_share[j]
-                by_place[run_end[j]] -= pushed * run_share[j]
             for i in range(count):
                 k = first + i
                 if reward[k] == 0.0 or after[i] < cap:
                     out[succ[edge + observation[k]], m] += pushed * weight[i]
+            run_begin = 0
+            for j in range(count + 1):
+                run_end = min(np.int64(listed[j]), full) if j < count else full
+                if run_end > run_begin:
+                    by_place[run_begin] += pushed * unseen
+                    by_place[run_end] -= pushed * unseen
+                run_begin = run_end + 1
+                if run_begin > full:
+                    break
+            if rest > 0.0:
+                by_place[full] += pushed * rest
+                by_place[full + 1] -= pushed * rest
         if pushing:
             running = 0.0
             for i in range(S):

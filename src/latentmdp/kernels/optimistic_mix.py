@@ -5,7 +5,7 @@ Sweeps on `weight * primary + secondary` with a growing weight lead there from t
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup
+from latentmdp.kernels.optimistic_step import backup, settle
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_trial, fill_reach
 from latentmdp.kernels.optimistic_values import objective
 
@@ -14,8 +14,8 @@ from latentmdp.kernels.optimistic_values import objective
 def mixed_sweep(primary, secondary, policy, weight):
     """One sweep on `weight * primary + secondary`; rewrites the policy.
 
-    `current` of both searches holds its values, `trial` then those of the result. Returns the
-    number of switches.
+    `current` of both searches holds its values, `trial` then those of the result. An action is
+    skipped where even a known context could not make it win. Returns the number of switches.
     """
     fill_reach(primary, policy, primary.root, 0.0)
     fill_reach(secondary, policy, secondary.root, 0.0)
@@ -29,8 +29,21 @@ def mixed_sweep(primary, secondary, policy, weight):
         begin, end = span[t], span[t + 1]
         before = switches
         for a in range(-1, A):  # -1: the incumbent actions, again if a later one was switched
+            some = a < 0
             for n in range(begin, end):
-                one.wanted[n] = played[n] and policy[n] != a
+                want = played[n] and a < 0
+                if a >= 0 and played[n] and policy[n] != a:
+                    bound, s = 0.0, primary.nodes.state[n]
+                    for m in range(M):
+                        bound += (
+                            weight * one.reach[n, m] * primary.known_action[t, s, a, m]
+                            + two.reach[n, m] * secondary.known_action[t, s, a, m]
+                        )
+                    want = bound > top[n] + TOLERANCE * (1.0 + top[n])
+                    some = some or want
+                one.wanted[n] = want
+            if not some:
+                continue
             if a >= 0 or changed_later:
                 backup(
                     primary.rows, primary.nodes, begin, end, one.wanted, policy, a, 0, M,
@@ -63,6 +76,8 @@ def mixed_sweep(primary, secondary, policy, weight):
         for n in range(begin, end):
             if target[n] != policy[n]:
                 switches += 1
+        settle(primary.rows, primary.nodes, t, 0, M, primary.trial)
+        settle(secondary.rows, secondary.nodes, t, 0, M, secondary.trial)
         changed_later = changed_later or switches > before
     policy[:] = target
     return switches

@@ -58,5 +58,5 @@ def refresh_rows(search, changed, code, N, N_next, row_reward, iota, scale):
         for row in changed:
             stale = stale or row // pairs == m
         if stale:
-            know_context(search, m)
+            know_context(search, m, changed)
     return root_bound(search)

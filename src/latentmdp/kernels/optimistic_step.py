@@ -1,4 +1,4 @@
-"""One optimistic step of either kind: `backup` and `push`, chosen by the type of the rows.
+"""One optimistic step of either kind, chosen by the type of the rows: `backup`, `push`, `settle`.
 
 Numba compiles each kernel that calls them for the kind at hand; nothing is looked up at run time.
 """
@@ -6,7 +6,7 @@ Numba compiles each kernel that calls them for the kind at hand; nothing is look
 from numba.extending import overload
 
 from latentmdp.kernels.optimistic_bonus import bonus_backup, bonus_push
-from latentmdp.kernels.optimistic_interval import box_backup, box_push
+from latentmdp.kernels.optimistic_interval import box_backup, box_push, sort_defaults
 from latentmdp.kernels.structs import BoxRows
 
 
@@ -22,6 +22,12 @@ def push(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch
     chosen(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch)
 
 
+def settle(rows, nodes, t, m0, m1, valuation):
+    """All values of step `t` are written: bring its default nodes in order where that is needed."""
+    if isinstance(rows, BoxRows):
+        sort_defaults(nodes, t, m0, m1, valuation)
+
+
 @overload(backup)
 def _compiled_backup(
     rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, scratch
@@ -32,3 +38,10 @@ def _compiled_backup(
 @overload(push)
 def _compiled_push(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch):
     return (box_push if rows.instance_class is BoxRows else bonus_push).py_func
+
+
+@overload(settle)
+def _compiled_settle(rows, nodes, t, m0, m1, valuation):
+    if rows.instance_class is BoxRows:
+        return lambda rows, nodes, t, m0, m1, valuation: sort_defaults(nodes, t, m0, m1, valuation)
+    return lambda rows, nodes, t, m0, m1, valuation: None

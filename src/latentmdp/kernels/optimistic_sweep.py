@@ -6,7 +6,7 @@ the cap it may, so whatever a sweep proposes is kept only if exact evaluation ag
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup, push
+from latentmdp.kernels.optimistic_step import backup, push, settle
 from latentmdp.kernels.optimistic_values import evaluate, objective
 
 TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, are equal
@@ -97,6 +97,7 @@ def sweep(search, policy, target, valuation):
         for n in range(begin, end):
             if played[n] and target[n] != policy[n]:
                 switches += 1
+        settle(rows, nodes, t, 0, M, valuation)
         changed_later = changed
     return switches
 
@@ -172,6 +173,7 @@ def try_switch(search, policy, node, value):
         for n in range(span[t], span[t + 1]):
             tried[n, m] = current[n, m]
         tried[node, m] = switched[m]
+        settle(rows, nodes, t, m, m + 1, trial)
         changed = True
         for back in range(t):
             if not changed:
@@ -180,6 +182,7 @@ def try_switch(search, policy, node, value):
             for n in range(begin, end):
                 tried[n, m] = current[n, m]
             backup(rows, nodes, begin, end, live, policy, -1, m, m + 1, trial, tried, scratch)
+            settle(rows, nodes, t - 1 - back, m, m + 1, trial)
             changed = False
             for n in range(begin, end):
                 changed = changed or tried[n, m] != current[n, m]

@@ -5,7 +5,7 @@ nodes alone. A policy is an action per node.
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup
+from latentmdp.kernels.optimistic_step import backup, settle
 
 
 @kernel
@@ -30,29 +30,49 @@ def evaluate(search, policy, valuation):
         backup(
             rows, nodes, span[t], span[t + 1], played, policy, -1, 0, M, valuation, values, scratch
         )
+        settle(rows, nodes, t, 0, M, valuation)
     return objective(search, values)
 
 
 @kernel
-def know_context(search, m):
-    """Optimistic dynamic programming in context `m` alone: `known` and `known_action`."""
+def know_context(search, m, changed):
+    """Optimistic dynamic programming in context `m` alone: `known` and `known_action`.
+
+    Of this context only the rows `changed` have other coefficients than at the last call; while no
+    later value has changed, only these are computed.
+    """
     rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
     S, A, H, span, known = search.S, search.A, search.H, nodes.span, search.known
-    wanted, out, any_policy, known_action = (
-        work.wanted, work.backed_up, work.proposal, search.known_action,
-    )  # fmt: skip
+    wanted, out, any_policy = work.wanted, work.backed_up, work.proposal
+    known_action, touched = search.known_action, work.touched
+    touched[:] = False
+    for row in changed:
+        if row // (S * A) == m:
+            touched[row % (S * A)] = True
+    changed_later = False
     for back in range(H):
         t = H - 1 - back
-        begin = span[t]
-        for n in range(begin, begin + S):
-            wanted[n] = True
-            known.value[n, m] = 0.0
+        begin, some = span[t], False
         for a in range(A):
+            for s in range(S):
+                wanted[begin + s] = changed_later or touched[s * A + a]
+                some = some or wanted[begin + s]
+            if not some:
+                continue
             backup(rows, nodes, begin, begin + S, wanted, any_policy, a, m, m + 1, known, out,
                    scratch)  # fmt: skip
             for s in range(S):
-                known_action[t, s, a, m] = out[begin + s, m]
-                known.value[begin + s, m] = max(known.value[begin + s, m], out[begin + s, m])
+                if wanted[begin + s]:
+                    known_action[t, s, a, m] = out[begin + s, m]
+        changed_later = False
+        for s in range(S):
+            best = known_action[t, s, 0, m]
+            for a in range(1, A):
+                best = max(best, known_action[t, s, a, m])
+            changed_later = changed_later or best != known.value[begin + s, m]
+            known.value[begin + s, m] = best
+        if changed_later:
+            settle(rows, nodes, t, m, m + 1, known)
 
 
 @kernel

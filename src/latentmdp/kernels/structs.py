@@ -215,9 +215,6 @@ class RowScratch(NamedTuple):
     place: Indices  # (S,) where a slot's value stands among the default nodes
     listed: Indices  # (S,) places of next states that have a slot, ascending
     weight: Floats  # (S,) maximising probability of each slot
-    run_begin: Indices  # (2 S + 2,) places of states without a slot that get `run_share` each
-    run_end: Indices  # (2 S + 2,)
-    run_share: Floats  # (2 S + 2,)
     by_place: Floats  # (S + 1,) differences of weights from one place to the next
 
 
@@ -228,6 +225,7 @@ class Workspace(NamedTuple):
     backed_up: Floats  # (N, M) results of a backup
     top: Floats  # (N,) best weighted value found at a node
     wanted: Bools  # (N,) the nodes that a backup is to look at
+    touched: Bools  # (S * A,) states and actions with new coefficients in some context
     live: Bools  # (N,) the nodes on which the objective can depend
     proposal: Ints  # (N,) the policy of a sweep
     switched: Floats  # (M,) values of a node whose action is switched

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.canonical import Floats, Ints, dense_symbols
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 
@@ -38,10 +38,10 @@ class Known:
         first = model.indptr[:-1]
         if not model.rewards_on_transitions:
             return cls(*sizes, w, nu, model.reward[first], model.symbol[first], None, None)
-        reward, symbol = np.zeros((rows, model.S)), np.zeros((rows, model.S), dtype=np.int64)
-        where = (np.repeat(np.arange(rows), np.diff(model.indptr)), model.next)
-        reward[where], symbol[where] = model.reward, model.symbol
-        nothing = np.zeros(rows, dtype=np.int64)
+        reward, nothing = model.R.reshape(rows, model.S), np.zeros(rows, dtype=np.int64)
+        symbol = np.zeros(reward.shape, dtype=np.int64)
+        if model.observe_rewards:
+            symbol = dense_symbols(model.sizes, model.rows)
         return cls(*sizes, w, nu, np.zeros(rows), nothing, reward, symbol)
 
     @property

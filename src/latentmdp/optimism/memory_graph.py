@@ -118,17 +118,16 @@ class MemoryGraph:
         number = np.zeros(len(search.model.rows.next), dtype=np.uint32)
         number[slot] = self.seen.number(row, search.model.rows.next[slot].astype(np.int64))
         values = self._valuation
+        rows, arrays = search.model.rows._replace(observation=number), search.arrays
         problem = Search(
-            search.arrays.confidence_set, known.M, S, known.A, H, search.model.rows._replace(observation=number), self.nodes,
-            known.root, known.root.sum(axis=1), values, values, values,
-            search.arrays.known_action, *self._workspace,
+            arrays.confidence_set, known.M, S, known.A, H, rows, self.nodes, known.root,
+            known.root.sum(axis=1), values, values, values, arrays.known_action, *self._workspace,
         )  # fmt: skip
         policy = np.zeros(self.D + self.room, dtype=np.int64)
         policy[: H * S] = search.table.ravel()
         self.memory.solved[:] = False
-        stack = DepthStack(
-            *np.zeros((3, H), dtype=np.int64), np.zeros((H, known.A)), np.zeros(H)
-        )  # fmt: skip
+        node, action, child = np.zeros((3, H), dtype=np.int64)
+        stack = DepthStack(node, action, child, np.zeros((H, known.A)), np.zeros(H))
         fits, tried, value = solve(
             pack_search(problem), self.memory, stack, policy, self.kind.side, self.kind.least,
             self.kind.every,

@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.structs import (
     BoxRows,
+    Indices,
     Nodes,
     OptimisticRows,
     RowScratch,
@@ -64,9 +65,15 @@ def make_nodes(known: Known, seen: Observations, memory: MemoryPart | None = Non
         succ = np.concatenate([succ, own])
     played = np.ones(N, dtype=np.bool_)
     played[:S] = known.root.any(axis=0)
-    small = [array.astype(np.uint32) for array in (span, state, step, edge, succ)]
-    first = (np.arange(S) if memory is None else memory.first).astype(np.uint32)
-    return Nodes(*small, first, played, np.ones((N, known.M), dtype=np.bool_))
+    first = np.arange(S) if memory is None else memory.first
+    return Nodes(
+        _indices(span), _indices(state), _indices(step), _indices(edge), _indices(succ),
+        _indices(first), played, np.ones((N, known.M), dtype=np.bool_),
+    )  # fmt: skip
+
+
+def _indices(array: Ints) -> Indices:
+    return array.astype(np.uint32)
 
 
 def _follow_memory(
@@ -104,11 +111,10 @@ def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
     S, M, index = known.S, known.M, np.uint32
     work = Workspace(
         np.zeros((N, M)), np.zeros((N, M)), np.zeros(N), np.zeros(N, np.bool_),
-        np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M),
+        np.zeros(S * known.A, np.bool_), np.zeros(N, np.bool_), np.zeros(N, np.int64), np.zeros(M),
     )  # fmt: skip
     scratch = RowScratch(
         np.zeros(S), np.zeros(S, index), np.zeros(S, index), np.zeros(S, index), np.zeros(S),
-        np.zeros(2 * S + 2, index), np.zeros(2 * S + 2, index), np.zeros(2 * S + 2),
         np.zeros(S + 1),
     )  # fmt: skip
     return work, scratch
@@ -121,6 +127,6 @@ def make_search(known: Known, rows: OptimisticRows, nodes: Nodes) -> Search:
     current, trial, bound = (make_valuation(known, N, boxes) for _ in range(3))
     known_action = np.zeros((known.H, known.S, known.A, known.M))
     return Search(
-        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current, trial,
-        bound, known_action, *make_workspace(known, N),
+        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current,
+        trial, bound, known_action, *make_workspace(known, N),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
+from latentmdp.policy_class import check_policy_class
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,6 @@ def make_planner(
     `changed` are the rows whose snapshot differs from the last call's; the answer has `policy`,
     `value`, `upper`, `kept`. Random numbers come from streams spawned off `random`.
     """
-    if policy_class == "markov":
-        return Planner(known, rule, setting, random, ties, settings)
-    if policy_class == "history":
-        return HistoryPlanner(known, rule, setting, random, ties, settings)
-    raise ModelError(f"policy_class must be markov or history; it is {policy_class!r}")
+    check_policy_class(policy_class)
+    kind = HistoryPlanner if policy_class == "history" else Planner
+    return kind(known, rule, setting, random, ties, settings)

@@ -5,14 +5,17 @@ whatever they are. `SEARCH` is what planners use; a run records it (`run.setting
 the command that a number rests on; the others are small enough not to matter or were never varied.
 """
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
+
+from latentmdp.errors import ModelError
 
 
 class Effort(NamedTuple):
     """How hard to search on graphs up to a size. A kick costs a few sweeps, a checked pass many."""
 
-    work: float  # up to so many (node, action, context)
+    work: int  # up to so many (node, action, context)
     sweeps: int  # sweeps and checked passes of one polish, at most
     passes: int  # of which so many are checked passes, at most
     every: bool  # try every switch, not only those that the derivative likes
@@ -46,7 +49,7 @@ class SearchSettings:
         Effort(1_000, 10, 1, False, 1e-9, 4, 8, rest=7),
         Effort(6_000, 10, 1, False, 1e-9, 2, 0),
         Effort(20_000, 3, 0, False, 1e-7, 1, 0),
-        Effort(float("inf"), 1, 0, False, 1e-7, 1, 0),
+        Effort(10**18, 1, 0, False, 1e-7, 1, 0),
     )
     """By size, smallest first."""
     whole_histories: Effort = Effort(2_500, 50, 3, True, 1e-12, 8, 8)  # noqa: RUF009
@@ -116,8 +119,21 @@ class SearchSettings:
         return next(effort for effort in self.efforts if work <= effort.work)
 
     def record(self) -> dict[str, Any]:
-        """Plain data for a run's record."""
-        return asdict(self)
+        """Plain data, as JSON has it, for a run's record."""
+        record: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return record
 
 
 SEARCH = SearchSettings()
+
+
+def check_settings(record: Any) -> None:
+    """Refuse the settings of a saved learner or run that are not `SEARCH`: it could not go on."""
+    if not isinstance(record, dict) or set(record) != set(SEARCH.record()):
+        raise ModelError("settings must hold the search settings of this version; they do not")
+    for name, value in SEARCH.record().items():
+        if record[name] != value:
+            raise ModelError(
+                f"settings.{name} must be {str(value)[:80]} to go on from here; it is "
+                f"{str(record[name])[:80]}: what was made with other search settings is only read"
+            )

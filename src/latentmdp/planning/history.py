@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
@@ -71,7 +72,7 @@ def plan_history(
             except KeyboardInterrupt:
                 budget.interrupted.set()
 
-    with budget.catching_interrupts():
+    with interrupts_set(budget.interrupted):
         least = grid_bytes(observations, model.H, model.S, 1)
         graph_least = 3 * least + first_bytes(observations, model.H, model.S)
         if kind is Race and graph_least > memory:

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_set
 from latentmdp.canonical import Floats, Ints, sum_tolerance
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
@@ -74,7 +75,7 @@ def plan_markov(
         names = ", ".join(MARKOV_METHODS)
         raise ModelError(f"method must be one of {names} for Markov policies; it is {method!r}")
     budget = Budget(time_limit, work_limit)
-    with budget.catching_interrupts():
+    with interrupts_set(budget.interrupted):
         return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
 
 

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp._stack import with_room
+from latentmdp._interrupts import interrupts_raised
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.policy_class import check_policy_class
 
-CLASSES = ("history", "markov")
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
 
@@ -78,7 +77,6 @@ class Plan:
         )
 
 
-@with_room
 def plan(
     model: LatentMDP,
     policy_class: str = "history",
@@ -158,7 +156,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
-    with insisting_on_interrupts():
+    with interrupts_raised():
         return plan(model, policy_class, **options)
 
 
@@ -197,8 +195,7 @@ def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
             policy = PolicyGraph.from_table(table)
         except (ModelError, ValueError, TypeError) as error:
             raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    check_fits(model, policy)
-    return policy
+    return fitted(model, policy)
 
 
 def _memory(limit: int | None) -> int:
@@ -217,8 +214,7 @@ def _check_arguments(
 ) -> None:
     if not isinstance(model, LatentMDP):
         raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
-    if policy_class not in CLASSES:
-        raise ModelError(f"policy_class must be history or markov; it is {policy_class!r}")
+    check_policy_class(policy_class)
     if gap is not None and not (_number(gap) and 0 <= gap < math.inf):
         raise ModelError(f"gap must be a number of at least 0, or None; it is {gap!r}")
     if time_limit is not None and not (_number(time_limit) and time_limit > 0):

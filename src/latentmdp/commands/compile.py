@@ -1,0 +1,36 @@
+"""`latentmdp compile`: compile all kernels now, so that no later command has to."""
+
+import time
+
+from latentmdp.commands._common import AsJson
+from latentmdp.commands._compile import compile_all
+from latentmdp.commands._output import print_json, print_text
+from latentmdp.errors import ModelError
+
+ALL = "all"  # the name of a note: how many kernels have machine code when all is done
+
+
+def compile_command(json: AsJson = False) -> None:
+    """Compile all kernels ahead, in two processes; otherwise each is when it is first used."""
+    from latentmdp.kernels._ahead import load_all, notes, read_note, write_note
+    from latentmdp.kernels._cache import with_code
+
+    started, folder = time.perf_counter(), notes()
+    if folder is None:
+        raise ModelError(
+            "compiling ahead needs a folder for what is compiled; there is none, or "
+            "NUMBA_DISABLE_JIT is set"
+        )
+    load_all()
+    before, noted = with_code(), read_note(ALL)
+    if noted is None or before < int(noted):
+        compile_all()
+        write_note(ALL, str(with_code()))
+    kernels, seconds, place = with_code(), time.perf_counter() - started, folder.parent
+    if json:
+        facts = {"kernels": kernels, "compiled": kernels - before, "seconds": seconds}
+        print_json(facts | {"folder": place})
+    elif kernels > before:
+        print_text(f"compiled {kernels - before} kernels in {seconds:.0f} s, kept in {place}")
+    else:
+        print_text(f"all {kernels} kernels are compiled, kept in {place}")
