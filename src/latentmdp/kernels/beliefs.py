@@ -13,6 +13,7 @@ from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.structs import Indices
 
 SAME_BELIEF = 2.0**-40  # probabilities this close are equal
+LOW_BITS, FACTOR = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B1)  # of the hash
 NONE = 2**32 - 1  # no node, no edge, no belief: indices are unsigned
 
 # Entries of `used`: what is in use of a growing tree or graph of beliefs. Inner nodes are those
@@ -50,13 +51,16 @@ def posterior(belief, i, likelihood, o, post):
 
 @kernel
 def hash_belief(seed, belief, i):
-    """A hash that agrees for beliefs that round to the same multiple of `SAME_BELIEF`."""
-    h = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+    """A hash that agrees for beliefs that round to the same multiple of `SAME_BELIEF`.
+
+    Each number is mixed in by a product of 32-bit factors, whose halves are then combined.
+    """
+    h = np.uint64(seed) & LOW_BITS
     for m in range(belief.shape[1]):
         b = belief[i, m]
         rounded = np.uint64(np.int64(b / SAME_BELIEF + 0.5)) + np.uint64(b > 0.0)
-        h = (h ^ rounded) * np.uint64(0xFF51AFD7ED558CCD)
-        h ^= h >> np.uint64(32)
+        h = (h ^ (rounded & LOW_BITS)) * FACTOR + (rounded >> np.uint64(32))
+        h = (h >> np.uint64(32)) ^ (h & LOW_BITS)
     return h
 
 

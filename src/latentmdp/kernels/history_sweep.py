@@ -92,12 +92,12 @@ def sweep_group(graph, nodes, first, last, now, stamp, drift, notice):
             row = rows[n]
             low = high = -np.inf
             for a in range(A):
-                x = y = gain[row, a]
+                below = above = gain[row, a]
                 for e in range(ptr[i * A + a], ptr[i * A + a + 1]):
                     p, k = prob[e], to[e]
-                    x += p * before[k, 0]
-                    y += p * before[k, 1]
-                low, high = max(low, x), max(high, y)
+                    below += p * before[k, 0]
+                    above += p * before[k, 1]
+                low, high = max(low, below), max(high, above)
             tighten_bounds(bound, changed, n, tau, low, high, now, notice)
             after[i, 0], after[i, 1] = bound[n, tau, 0], bound[n, tau, 1]
             worst = max(worst, high - after[i, 1])

@@ -53,7 +53,7 @@ class BeliefTree(NamedTuple):
 def find_tree_node(table, steps, states, beliefs, step, state, belief, i):
     """`(slot, node)` of the hash table for `(step, state, belief[i])`; NONE: none yet."""
     mask = np.uint64(table.size - 1)
-    slot = hash_belief(step * 1000003 + state, belief, i) & mask
+    slot = hash_belief(1000003 * np.int64(step) + state, belief, i) & mask
     while True:
         n = table[slot]
         if n == NONE or (
@@ -69,7 +69,7 @@ def rehash_nodes(tree):
     table, step, state, belief = tree.table, tree.step, tree.state, tree.belief
     mask = np.uint64(table.size - 1)
     for n in range(tree.used[N_NODES]):
-        slot = hash_belief(step[n] * 1000003 + state[n], belief, n) & mask
+        slot = hash_belief(1000003 * np.int64(step[n]) + state[n], belief, n) & mask
         while table[slot] != NONE:
             slot = (slot + np.uint64(1)) & mask
         table[slot] = n

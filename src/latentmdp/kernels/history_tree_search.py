@@ -16,15 +16,15 @@ CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search_tree` returned
 def best_tree_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
     """`(action, value)`: the best one of an inner node in state `s` under `bound (nodes,)`."""
     A = gain.shape[1]
-    shift = first_edge - ptr[s * A]
-    best, top = -1, 0.0
+    best, top, e = -1, 0.0, first_edge
     for a in range(A):
-        x = gain[gain_row, a]
-        for e in range(ptr[s * A + a] + shift, ptr[s * A + a + 1] + shift):
+        value = gain[gain_row, a]
+        for _ in range(ptr[s * A + a], ptr[s * A + a + 1]):
             if child[e] != NONE:
-                x += prob[e] * bound[child[e]]
-        if best < 0 or x > top:
-            best, top = a, x
+                value += prob[e] * bound[child[e]]
+            e += 1
+        if best < 0 or value > top:
+            best, top = a, value
     return best, top
 
 
@@ -50,8 +50,8 @@ def follow_tree(tree, model, bound, start_prob):
         s = state[n]
         edges += ptr[(s + 1) * A] - ptr[s * A]
         a, _ = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
-        shift = first_edge[n] - ptr[s * A]
-        for e in range(ptr[s * A + a] + shift, ptr[s * A + a + 1] + shift):
+        begin = first_edge[n] + ptr[s * A + a] - ptr[s * A]
+        for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
             k = child[e]
             if k != NONE:
                 if reach[k] < 0.0:
@@ -192,11 +192,12 @@ def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, t
         s = tree.state[n]
         a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
         action[i] = a
-        shift = edge - ptr[s * A]
+        e = edge + ptr[s * A + a] - ptr[s * A]
         for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
-            if child[o + shift] != NONE:
+            if child[e] != NONE:
                 symbol[used], following[used] = model.symbol[o], model.next[o]
-                target[used] = child[o + shift]
+                target[used] = child[e]
                 used += 1
                 degree[i] += 1
+            e += 1
     return used

@@ -97,7 +97,8 @@ class _Planner(Ledger):
         upper = model.max_return + sum_tolerance(model.H) * max(1.0, abs(model.max_return))
         scale = max(abs(model.min_return), abs(model.max_return))
         super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
-        self.table = np.tile(self.view.choice[self.view.choice_ptr[:-1]], (model.H, 1))
+        first_choice = self.view.choice[self.view.choice_ptr[:-1]].astype(np.int64)
+        self.table = np.tile(first_choice, (model.H, 1))
         self.random = np.random.default_rng(np.random.SeedSequence(seed))
         self.nodes = model.H * model.S
         self.method = "ascent"

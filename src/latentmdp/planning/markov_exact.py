@@ -19,6 +19,7 @@ from latentmdp.kernels.markov_search import (
     search_policies,
 )
 from latentmdp.kernels.markov_sweep import MarkovView
+from latentmdp.kernels.structs import Indices
 from latentmdp.planning.belief_grid import n_vertices, rank_table
 from latentmdp.planning.markov_view import PIECE, step_spans
 
@@ -26,18 +27,14 @@ from latentmdp.planning.markov_view import PIECE, step_spans
 class GridBound(NamedTuple):
     """`U_t(s, belief)` for groups of at most `K` contexts on grids of resolution `N`."""
 
-    order: Ints  # (m,) contexts of positive weight, group by group
-    group_ptr: Ints  # (G + 1,)
+    order: Indices  # (m,) contexts of positive weight, group by group
+    group_ptr: Indices  # (G + 1,)
     K: int
     N: int
     rank: Ints  # (K, N + 2) for numbering vertices
     table: Floats  # (G, H, S, V)
     first: Floats  # (S,) at the first step, by state
     root: float  # their sum: the bound on the whole problem
-
-    def spend(self, view: MarkovView) -> int:
-        """Row backups it took to build."""
-        return bound_work(view, len(self.group_ptr) - 1, self.K, self.N)
 
 
 def bound_work(view: MarkovView, groups: int, K: int, N: int) -> int:
@@ -52,7 +49,7 @@ def bound_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
     return 8 * groups * view.H * view.S * n_vertices(K, N) + 16 * rows * spread * min(K, 4)
 
 
-def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints, Ints]:
+def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Indices, Indices]:
     """`(order, group_ptr)`: contexts that want different actions go into one group.
 
     Being told the group is worth little if all its members are in conflict. Contexts are sorted
@@ -61,7 +58,7 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
     """
     contexts = np.flatnonzero(view.w > 0)
     if groups == 1:
-        return contexts, np.array([0, len(contexts)])
+        return contexts.astype(np.uint32), np.array([0, len(contexts)], dtype=np.uint32)
     later = values[min(1, view.H - 1)]  # (M, S)
     M, S, A = view.M, view.S, view.A
     context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(view.indptr))
@@ -75,7 +72,7 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
     ranked = contexts[np.argsort(direction[:, -1], kind="stable")]
     parts = [ranked[g::groups] for g in range(groups)]
     ptr = np.cumsum([0, *(len(part) for part in parts)])
-    return np.concatenate(parts), ptr.astype(np.int64)
+    return np.concatenate(parts).astype(np.uint32), ptr.astype(np.uint32)
 
 
 def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[GridBound | None]:
@@ -105,7 +102,7 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
         for _ in range(2):  # count, then fill
             at = 0
             for s in range(0, S, states):
-                lo, hi = view.choice_ptr[s], view.choice_ptr[min(s + states, S)]
+                lo, hi = (int(view.choice_ptr[i]) for i in (s, min(s + states, S)))
                 some = view._replace(choice_ptr=np.clip(view.choice_ptr, lo, hi))
                 vertex_rows(
                     some, points, members, N, rank, *scratch, ptr, index[at:], mass[at:], reward
@@ -146,9 +143,8 @@ class BranchAndBound:
         self.policy: Ints | None = None
         self._found = np.zeros((H, S), dtype=np.int64)
         self._model = BoundedModel(
-            view, bound.order.astype(np.uint32), bound.group_ptr.astype(np.uint32), bound.N,
-            bound.rank, bound.table,
-        )  # fmt: skip
+            view, bound.order, bound.group_ptr, bound.N, bound.rank, bound.table
+        )
         self._scratch = SearchScratch(
             np.empty((S, m)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), np.empty(K),
             np.empty(K, dtype=np.int64),
