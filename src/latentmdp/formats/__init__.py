@@ -20,25 +20,27 @@ __all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save
 
 
 class Format(NamedTuple):
-    """Where a format's functions live; the module is imported at first use."""
+    """Where a format's functions are, as `module.function`; they are imported at first use."""
 
-    module: str
     load: str
-    save: str
+    save: str | None
 
 
 MODEL_FORMATS = {
-    ".npz": Format("npz", "load_npz", "save_npz"),
-    ".json": Format("json", "load_json", "save_json"),
-    ".csv": Format("csv", "load_csv", "save_csv"),
+    ".npz": Format("npz.load_npz", "npz.save_npz"),
+    ".json": Format("json.load_json", "json.save_json"),
+    ".csv": Format("csv.load_csv", "csv.save_csv"),
+    ".pomdpx": Format("pomdp_files.load_pomdpx", "pomdpx_write.save_pomdpx"),
+    ".pomdp": Format("pomdp_files.load_pomdp", "pomdp_text_write.save_pomdp"),
 }
 POLICY_FORMATS = {
-    ".npz": Format("policy", "load_policy_npz", "save_policy_npz"),
-    ".json": Format("policy", "load_policy_json", "save_policy_json"),
-    ".csv": Format("policy", "load_policy_csv", "save_policy_csv"),
+    ".npz": Format("policy.load_policy_npz", "policy.save_policy_npz"),
+    ".json": Format("policy.load_policy_json", "policy.save_policy_json"),
+    ".csv": Format("policy.load_policy_csv", "policy.save_policy_csv"),
+    ".policyx": Format("policyx.load_policyx", None),
 }
 ENDINGS = tuple(MODEL_FORMATS)
-POLICY_ENDINGS = tuple(POLICY_FORMATS)
+POLICY_ENDINGS = tuple(ending for ending, entry in POLICY_FORMATS.items() if entry.save)
 
 
 def load(
@@ -47,10 +49,10 @@ def load(
     horizon: int | None = None,
     discount: float | None = None,
 ) -> "LatentMDP":
-    """The model in a file (`.npz`, `.json`, `.csv`); any finite rewards are accepted.
+    """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
     What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
-    an absent `discount` 1. A CSV's horizon must be given.
+    an absent `discount` 1. A CSV's or POMDP's horizon must be given; a POMDP's rewards are hidden.
 
     >>> import os, tempfile
     >>> from latentmdp import make
@@ -70,9 +72,10 @@ def load(
 
 
 def save(model: "LatentMDP", path: PathLike) -> None:
-    """Write a model to `.npz`, `.json` or `.csv`, all or nothing; `load` gives back an equal one.
+    """Write a model to a file, all or nothing; `load` gives back an equal one.
 
-    (CSV holds less: see `latentmdp.formats.csv`.)
+    (CSV holds less: see `latentmdp.formats.csv`. `.pomdpx` and `.pomdp` hold it as a POMDP for
+    other solvers, with the step in the state: see `latentmdp.formats.pomdp_export`.)
     """
     from latentmdp.model import LatentMDP
 
@@ -84,19 +87,27 @@ def save(model: "LatentMDP", path: PathLike) -> None:
 
 def not_held(model: "LatentMDP", path: PathLike) -> list[str]:
     """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
-    if as_path(path).suffix.lower() != ".csv":
-        return []
     from latentmdp.formats.csv import not_in_csv
+    from latentmdp.formats.pomdp_export import not_in_pomdp
 
-    return not_in_csv(model)
+    asked = {".csv": not_in_csv, ".pomdp": not_in_pomdp, ".pomdpx": not_in_pomdp}
+    ending = as_path(path).suffix.lower()
+    return asked[ending](model) if ending in asked else []
 
 
-def load_policy(path: PathLike) -> "PolicyGraph":
-    """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action)."""
+def load_policy(path: PathLike, model: "LatentMDP | None" = None) -> "PolicyGraph":
+    """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action).
+
+    `.policyx`, the alpha vectors of SARSOP, is made a policy for `model`, which must be given; of
+    the others it is checked that they fit a `model` that is given.
+    """
     with _naming(path):
         read = _function(path, POLICY_FORMATS, "load", "a policy")
         regular_file(path)
-        return read(path)
+        if as_path(path).suffix.lower() == ".policyx":
+            return read(path, model)
+        policy = read(path)
+        return policy if model is None else policy.for_model(model)
 
 
 def save_policy(policy: "PolicyGraph", path: PathLike) -> None:
@@ -117,8 +128,12 @@ def _function(
         known = ", ".join(formats)
         found = f"it ends in {ending!r}" if ending else "it has none"
         raise ModelError(f"the file name of {what} must end in one of {known}; {found}")
-    entry = formats[ending]
-    return getattr(import_module(f"latentmdp.formats.{entry.module}"), getattr(entry, verb))
+    where = getattr(formats[ending], verb)
+    if where is None:
+        others = ", ".join(name for name, entry in formats.items() if entry.save)
+        raise ModelError(f"{what} can be read from {ending}, not written; use one of {others}")
+    module, name = where.split(".")
+    return getattr(import_module(f"latentmdp.formats.{module}"), name)
 
 
 @contextmanager
