@@ -12,8 +12,8 @@ from latentmdp.formats.hidden_static import latent_mdp, origin_of
 from latentmdp.formats.pomdp import Pomdp, Variable
 from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.rules import Allowance, Csr
+from pomdp_samples import SENSOR, document, reward, table
 from strategies import _distribution, seeds
-from test_pomdpx import document, reward, table
 
 
 def csr(dense):
@@ -69,23 +69,6 @@ def test_the_best_value_is_that_of_the_pomdp(seed):
 def load(tmp_path, text, horizon=3, name="m.pomdp"):
     (tmp_path / name).write_text(text)
     return lm.load(tmp_path / name, horizon=horizon)
-
-
-SENSOR = """discount: 0.9
-states: left right
-actions: listen open-left open-right
-observations: hear-left hear-right
-T: * identity
-O: listen
-0.85 0.15 0.15 0.85
-O: open-left uniform
-O: open-right uniform
-R: listen : * : * : * -1
-R: open-left : right : * : * 10
-R: open-left : left : * : * -100
-R: open-right : left : * : * 10
-R: open-right : right : * : * -100
-"""
 
 
 def test_a_noisy_reading_is_part_of_the_state(tmp_path):

@@ -8,24 +8,8 @@ import brute
 import latentmdp as lm
 from latentmdp.formats.belief_policy import policy_from_beliefs
 from latentmdp.formats.policyx import AlphaVectors, read_vectors
+from pomdp_samples import SENSOR, policyx
 from strategies import models, random_model, seeds
-from test_hidden_static import SENSOR
-
-
-def policyx(vectors, length):
-    """The text of a file with `(action, obsValue, numbers)` or, sparse, `{place: number}`."""
-    lines = []
-    for action, seen, numbers in vectors:
-        tag = f'action="{action}" obsValue="{seen}"'
-        if isinstance(numbers, dict):
-            inside = "".join(f"<Entry>{k} {x!r}</Entry>" for k, x in numbers.items())
-            lines.append(f"<SparseVector {tag}>{inside}</SparseVector>")
-        else:
-            lines.append(f"<Vector {tag}>{' '.join(map(repr, map(float, numbers)))} </Vector>")
-    return f"""<?xml version="1.0" encoding="ISO-8859-1"?>
-<Policy version="0.1" type="value" model="../a & b.pomdpx">
-<AlphaVector vectorLength="{length}" numObsValue="2" numVectors="{len(vectors)}">
-{"".join(lines)}</AlphaVector> </Policy>"""
 
 
 def test_vectors_are_read_dense_and_sparse(tmp_path):

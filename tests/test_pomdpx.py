@@ -7,56 +7,8 @@ from hypothesis import strategies as st
 
 from latentmdp.formats import pomdpx
 from latentmdp.formats.pomdpx import read_pomdpx
+from pomdp_samples import MODE_DIAGRAM, POS_DIAGRAM, document, reward, table
 from test_pomdp_text import dense
-
-
-def table(variable, parents, *entries, element="CondProb", numbers="ProbTable", kind=' type="TBL"'):
-    """The XML of a table; entries are `instance: numbers`, or a diagram."""
-    text = f"<{element}><Var>{variable}</Var><Parent>{parents}</Parent><Parameter{kind}>"
-    for entry in entries:
-        if entry.startswith("<"):
-            text += entry
-        else:
-            place, _, values = entry.partition(":")
-            text += f"<Entry><Instance>{place}</Instance><{numbers}>{values}</{numbers}></Entry>"
-    return text + f"</Parameter></{element}>"
-
-
-def reward(parents, *entries, name="reward"):
-    return table(name, parents, *entries, element="Func", numbers="ValueTable")
-
-
-REWARD = reward("action pos_0", "* -:1 2 3")
-
-
-def document(
-    first=("pos_0 null -:1 0 0", "mode_0 null -:uniform"),
-    following=("pos_1 pos_0 - -:identity", "mode_1 mode_0 - -:identity"),
-    seen=("obs mode_1 - -:0.8 0.2 0.2 0.8",),
-    rewards=(REWARD,),
-    head="",
-):
-    """A file with a position that is seen, a mode that is hidden, and a noisy reading of it."""
-
-    def tables(lines):
-        """XML as it is; `variable parent entry` is short for a table with one entry."""
-        return "".join(x if x.startswith("<") else table(*x.split(" ", 2)) for x in lines)
-
-    return f"""<?xml version="1.0" encoding="ISO-8859-1"?>{head}
-<pomdpx version="1.0" id="test" xmlns:='x' xsi:noNamespaceSchemaLocation="pomdpx.xsd">
-<Description>Rock & roll <b>bold</b> &amp; more</Description><Discount>0.5</Discount>
-<Variable>
-<StateVar vnamePrev="mode_0" vnameCurr="mode_1"><ValueEnum>good bad</ValueEnum></StateVar>
-<StateVar vnamePrev="pos_0" vnameCurr="pos_1" fullyObs="true"><NumValues>3</NumValues></StateVar>
-<ActionVar vname="action"><ValueEnum>go stay</ValueEnum></ActionVar>
-<ObsVar vname="obs"><ValueEnum>x y</ValueEnum></ObsVar>
-<RewardVar vname="reward"/><RewardVar vname="more"/>
-</Variable>
-<InitialStateBelief>{tables(first)}</InitialStateBelief>
-<StateTransitionFunction>{tables(following)}</StateTransitionFunction>
-<ObsFunction>{tables(seen)}</ObsFunction>
-<RewardFunction>{"".join(rewards)}</RewardFunction>
-</pomdpx>"""
 
 
 @pytest.fixture
@@ -151,20 +103,6 @@ def test_rewards_add_up(read):
 
 
 def test_decision_diagrams_say_what_tables_say(read):
-    pos = """<DAG><Node var="action">
-      <Edge val="stay"><SubDAG type="persistent" var="pos_1"/></Edge>
-      <Edge val="go"><Node var="pos_0">
-        <Edge val="s0"><SubDAG type="deterministic" var="pos_1" val="s1"/></Edge>
-        <Edge val="s1"><SubDAG type="uniform" var="pos_1"/></Edge>
-        <Edge val="s2"><SubDAG type="template" idref="jump"/></Edge>
-      </Node></Edge></Node></DAG>
-      <SubDAGTemplate id="jump"><Node var="pos_1">
-        <Edge val="s0"><Terminal>0.25</Terminal></Edge>
-        <Edge val="s2"><Terminal> .75 </Terminal></Edge>
-      </Node></SubDAGTemplate>"""
-    known = """<DAG><Node var="mode_0">
-      <Edge val="bad"><SubDAG type="persistent" var="mode_1"/></Edge>
-      <Edge val="good"><SubDAG type="persistent" var="mode_1"/></Edge></Node></DAG>"""
     seen = """<DAG><Node var="mode_1"><Edge val="*"><Terminal>0.5</Terminal></Edge></Node></DAG>"""
     rewards = (
         """<DAG><Node var="pos_0"><Edge val="s1"><Terminal>-3</Terminal></Edge></Node></DAG>"""
@@ -172,8 +110,8 @@ def test_decision_diagrams_say_what_tables_say(read):
     dd = ' type="DD"'
     by_diagrams = read(
         following=(
-            table("pos_1", "action pos_0", pos, kind=dd),
-            table("mode_1", "mode_0", known, kind=dd),
+            POS_DIAGRAM,
+            MODE_DIAGRAM,
         ),
         seen=(table("obs", "action mode_1", seen, kind=dd),),
         rewards=(table("reward", "action pos_0", rewards, element="Func", kind=dd),),

@@ -64,7 +64,7 @@ class Words:
         self._row = self._column = 0  # the next word
         self._last_line = 1  # of the last word that was taken
         self._floats = _Floats()
-        self._word_by_word = 0  # so many lines are not taken together: one of them is wrong
+        self._is_wrong = False  # what is wrong with the next line is to be said
 
     def ahead(self, count: int) -> str | None:
         """The word after `count` others, without taking it; None behind the end."""
@@ -129,39 +129,43 @@ class Words:
         self.ahead(0)
         while self._row + 1 < len(self._lines) and self._column == len(self._lines[self._row]):
             self._next_line()
-        if self._column or self._word_by_word:
+        if self._column or self._is_wrong:
+            self._is_wrong = False
             return None
         widths = {key: 2 * len(known) + 2 for key, known in names.items()}
-        found: dict[str, list[list[str]]] = {key: [] for key in names}
-        row = self._row
-        while row < len(self._lines):
-            line = self._lines[row]
+        end = self._row
+        while end < len(self._lines):
+            line = self._lines[end]
             if line:
                 width = widths.get(line[0])
                 if width != len(line) or line[width - 3] != ":":
                     break
-                found[line[0]].append(line)
-            row += 1
-        if row == self._row:
-            return None
-        try:
-            cells = {key: self._cells(lines, names[key]) for key, lines in found.items() if lines}
-        except (ValueError, ModelError):
-            self._word_by_word = row - self._row
-            return None
-        self._row = row - 1
-        self._column = len(self._lines[self._row])
-        return cells
+            end += 1
+        while end > self._row:
+            try:
+                cells = self._cells(self._lines[self._row : end], names)
+            except (ValueError, ModelError):
+                self._is_wrong = end == self._row + 1
+                end = (self._row + end) // 2  # what comes before the line that is wrong
+                continue
+            self._row = end - 1
+            self._column = len(self._lines[self._row])
+            return cells
+        return None
 
-    def _cells(self, lines: list[list[str]], names: Sequence[Names]) -> list[list[Any]]:
-        columns = list(zip(*lines, strict=True))
-        if any(column.count(":") != len(lines) for column in columns[1:-1:2]):
-            raise ValueError
-        places: list[list[Any]] = [
-            list(map(known.__getitem__, column))
-            for known, column in zip(names, columns[2:-1:2], strict=True)
-        ]
-        return [*places, list(map(self._floats.__getitem__, columns[-1]))]
+    def _cells(self, lines: list[list[str]], names: Mapping[str, Sequence[Names]]) -> Cells:
+        cells: Cells = {}
+        for key, known in names.items():
+            columns = list(zip(*(line for line in lines if line and line[0] == key), strict=True))
+            if columns:
+                if any(column.count(":") != len(column) for column in columns[1:-1:2]):
+                    raise ValueError
+                cells[key] = [
+                    list(map(known_name.__getitem__, column))
+                    for known_name, column in zip(known, columns[2:-1:2], strict=True)
+                ]
+                cells[key].append(list(map(self._floats.__getitem__, columns[-1])))
+        return cells
 
     @contextmanager
     def naming_lines(self) -> Iterator[None]:
@@ -183,7 +187,6 @@ class Words:
 
     def _next_line(self) -> None:
         self._row, self._column = self._row + 1, 0
-        self._word_by_word = max(self._word_by_word - 1, 0)
 
     def _is_number(self, word: str) -> bool:
         try:

@@ -66,12 +66,15 @@ class XmlStream:
         with opened(path) as file:
             try:
                 rest = b""
+                two_bytes = file.read(2) in (b"\xff\xfe", b"\xfe\xff")  # UTF-16: & is not a byte
+                file.seek(0)
                 while True:
                     piece = file.read(PIECE)
                     raw = rest + piece
                     at = raw.rfind(b"&", max(len(raw) - LONGEST_REFERENCE, 0)) if piece else -1
                     rest, raw = (raw[at:], raw[:at]) if at >= 0 else (b"", raw)
-                    self._parser.Parse(BARE_AMPERSAND.sub(b"&amp;", raw), not piece)
+                    raw = raw if two_bytes else BARE_AMPERSAND.sub(b"&amp;", raw)
+                    self._parser.Parse(raw, not piece)
                     if not piece:
                         return
             except expat.ExpatError as error:
