@@ -1,6 +1,8 @@
 """Loading `.pomdp` and `.pomdpx` files of about a hundred megabytes, and SARSOP's alpha vectors.
 
-Run: python benchmarks/pomdp_files.py [--megabytes N]
+Run: python benchmarks/pomdp_files.py [--megabytes N] [--policy FILE.policyx]
+
+The model of a policy is the `.pomdpx` file of the same name beside it.
 """
 
 import argparse
@@ -12,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
+from latentmdp.formats.belief_policy import policy_from_beliefs
+from latentmdp.formats.policyx import AlphaVectors
 
 CONTEXTS, ACTIONS, OUTCOMES = 10, 4, 5
 
@@ -109,11 +113,30 @@ def measure(name: str, write, states: int) -> None:
         )
 
 
+def measure_policy(path: Path, horizon: int = 200) -> None:
+    """Print what alpha vectors are worth with more and more nodes, and how long that takes."""
+    model = lm.load(path.with_suffix(".pomdpx"), horizon=horizon)
+    start = time.process_time()
+    vectors = AlphaVectors(path, model)
+    print(f"{path.name}: read in {time.process_time() - start:.2f} s of processor time")
+    for most in (20_000, 50_000, 100_000, 200_000, 1_000_000):
+        start = time.process_time()
+        policy = policy_from_beliefs(model, vectors.choose, most)
+        seconds = time.process_time() - start
+        value = lm.evaluate(model, policy).value
+        print(f"{policy.N:>9} nodes  {seconds:6.2f} s of processor time  value {value:.5f}")
+
+
 def main() -> None:
     """All three kinds of file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=100.0)
-    size = parser.parse_args().megabytes * 1e6
+    parser.add_argument("--policy", type=Path)
+    arguments = parser.parse_args()
+    if arguments.policy is not None:
+        measure_policy(arguments.policy)
+        return
+    size = arguments.megabytes * 1e6
     measure("model.pomdp", dense_text, int((size / 2.0 / ACTIONS) ** 0.5 / CONTEXTS))
     measure("model.pomdp", sparse_text, int(size / (CONTEXTS * ACTIONS * OUTCOMES) / 55))
     measure("model.pomdpx", sparse_xml, int(size / (CONTEXTS * ACTIONS * OUTCOMES) / 113))

@@ -8,7 +8,7 @@ import brute
 import latentmdp as lm
 import pomdp_brute
 from latentmdp.formats.document import Options
-from latentmdp.formats.hidden_static import latent_mdp, origin_of
+from latentmdp.formats.from_pomdp import latent_mdp, origin_of
 from latentmdp.formats.pomdp import Pomdp, Variable
 from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.rules import Allowance, Csr

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latentmdp.formats import pomdpx
+from latentmdp.formats import pomdpx_entries
 from latentmdp.formats.pomdpx import read_pomdpx
 from pomdp_samples import MODE_DIAGRAM, POS_DIAGRAM, document, reward, table
 from test_pomdp_text import dense
@@ -163,7 +163,7 @@ def test_rewards_in_any_order(read, said, many):
         words = [(*n, "-", "*")[i] for n, i in zip(names, place, strict=True)]
         lines.append(f"{' '.join(words)}:{' '.join(map(str, values.reshape(-1)))}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pomdpx, "MANY", many)
+        patch.setattr(pomdpx_entries, "MANY", many)
         p = read(rewards=(reward("action pos_0 mode_0", *lines),))[2]
     action, pos, mode = np.indices(expected.shape).reshape(3, -1)
     nothing = np.zeros_like(action)

@@ -30,8 +30,8 @@ MODEL_FORMATS = {
     ".npz": Format("npz.load_npz", "npz.save_npz"),
     ".json": Format("json.load_json", "json.save_json"),
     ".csv": Format("csv.load_csv", "csv.save_csv"),
-    ".pomdpx": Format("pomdp_files.load_pomdpx", "pomdpx_write.save_pomdpx"),
-    ".pomdp": Format("pomdp_files.load_pomdp", "pomdp_text_write.save_pomdp"),
+    ".pomdpx": Format("from_pomdp.load_pomdpx", "pomdpx_write.save_pomdpx"),
+    ".pomdp": Format("from_pomdp.load_pomdp", "pomdp_text_write.save_pomdp"),
 }
 POLICY_FORMATS = {
     ".npz": Format("policy.load_policy_npz", "policy.save_policy_npz"),

@@ -12,7 +12,8 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.belief_policy import policy_from_beliefs
 from latentmdp.formats.files import PathLike, as_path
-from latentmdp.formats.hidden_static import NOWHERE, Origin, origin_of
+from latentmdp.formats.from_pomdp import Origin, origin_of
+from latentmdp.formats.hidden_static import NOWHERE
 from latentmdp.formats.rules import Allowance
 from latentmdp.formats.xml_stream import Attributes, XmlStream
 from latentmdp.model import LatentMDP

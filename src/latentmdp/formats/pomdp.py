@@ -1,6 +1,6 @@
 """A POMDP with all its states in one list: what `.pomdp` and `.pomdpx` are read into.
 
-`hidden_static` makes a latent MDP of it, or says what stands against that.
+`from_pomdp` makes a latent MDP of it; `hidden_static` says what stands against that.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,20 +5,15 @@ for it: `*` is any value, `-` all values in order, `identity` and `uniform` stan
 they are decision diagrams. What is said last holds, what is not said is 0.
 """
 
-from itertools import groupby
-from math import isfinite, prod
-from typing import NamedTuple
-
-import numpy as np
-
 from latentmdp.errors import ModelError
 from latentmdp.formats.decision_diagram import Diagram, DiagramTable, Node, Shorthand
 from latentmdp.formats.factored import Factored, StateVariable, Table, flatten
 from latentmdp.formats.files import PathLike, as_path
 from latentmdp.formats.names import Names, Numbered
 from latentmdp.formats.pomdp import Pomdp
-from latentmdp.formats.rules import ANY, Allowance, Rules
-from latentmdp.formats.xml_stream import Attributes, PlacedError, XmlStream
+from latentmdp.formats.pomdpx_entries import Entries, finite
+from latentmdp.formats.rules import Allowance, Rules
+from latentmdp.formats.xml_stream import Attributes, XmlStream
 
 VARIABLES = {"StateVar": "s", "ActionVar": "a", "ObsVar": "o"}  # and how values are numbered
 SECTIONS = ("InitialStateBelief", "StateTransitionFunction", "ObsFunction", "RewardFunction")
@@ -39,7 +34,6 @@ TEXTS = (
     "Discount", "ValueEnum", "NumValues", "Var", "Parent", "Instance", "ProbTable", "ValueTable",
     "Terminal",
 )  # fmt: skip
-MANY = 1 << 14  # entries that are made into rules at a time
 
 
 def read_pomdpx(path: PathLike, discount: float | None = None) -> Pomdp:
@@ -52,12 +46,6 @@ def read_pomdpx(path: PathLike, discount: float | None = None) -> Pomdp:
     return flatten(model, allowance)
 
 
-class _Entry(NamedTuple):
-    instance: list[str]
-    numbers: str
-    line: int
-
-
 class _Reader:
     """Follows the elements of a file; `open_table` is the one that is being read."""
 
@@ -67,7 +55,6 @@ class _Reader:
         self.values: dict[str, Names] = {}  # by variable, both names of a state variable
         self.rewards: set[str] = set()
         self.texts: dict[str, str] = {}  # of the element that is being read
-        self.entries: list[_Entry] = []
         self.open_table: Table | None = None
         self.diagram: Diagram | None = None
         self.diagrams: list[Diagram] = []
@@ -85,9 +72,9 @@ class _Reader:
 
     def _on_text(self, name: str, text: str, _: Attributes) -> None:
         if name == "Terminal":
-            self._place(_number(text, "Terminal"))
+            self._place(finite(text, "Terminal"))
         elif name == "Discount":
-            self.model.discount = _number(text, "Discount")
+            self.model.discount = finite(text, "Discount")
         else:
             if name in self.texts:
                 raise ModelError(f"<{name}> must come once; it comes twice")
@@ -201,6 +188,7 @@ class _Reader:
         names = tuple(self.values[parent].names for parent in parents)
         rules = Rules([len(axis.names) for axis in self.axes.values()])
         self.open_table = Table(variable, parents, names, rules)
+        self.entries = Entries(rules, self.axes, is_reward)
 
     def _known_parents(self, variable: str) -> set[str]:
         """What the variable may depend on, by the section; refuses a variable that is not there."""
@@ -225,7 +213,7 @@ class _Reader:
     def _end_table(self) -> None:
         table = self.open_table
         assert table is not None
-        self._add_entries()
+        self.entries.finish()
         if self.kind == "DD":
             if self.diagram is None:
                 raise ModelError("a <Parameter> of type DD must have a <DAG>; it has none")
@@ -247,15 +235,6 @@ class _Reader:
             raise ModelError(f"each variable must have one table; {table.variable!r} has two")
         tables[table.variable] = table
 
-    def _place(self, diagram: Diagram) -> None:
-        """Hang a diagram where it stands: below the last edge, or at the top."""
-        if self.edges and len(self.edges) == len(self.nodes):
-            self.nodes[-1].edges.append((self.edges[-1], diagram))
-        else:
-            self.diagrams.append(diagram)
-
-    # ------------------------------------------------------------------ entries
-
     def _end_entry(self) -> None:
         numbers = "ValueTable" if self.section == "RewardFunction" else "ProbTable"
         for name in ("Instance", numbers):
@@ -263,120 +242,20 @@ class _Reader:
                 raise ModelError(f"<Entry> must have an <{name}>; it has none")
         if self.kind != "TBL":
             raise ModelError("a <Parameter> of type DD must not have an <Entry>")
-        instance = self.texts["Instance"].split()
-        self.entries.append(_Entry(instance, self.texts[numbers], self.stream.line))
-        if len(self.entries) >= MANY:
-            self._add_entries()
+        self.entries.add(self.texts["Instance"], self.texts[numbers], self.stream.line)
 
-    def _add_entries(self) -> None:
-        """Rules for the entries so far; those that are alike together."""
-        width = len(self.axes)
-        for (length, listed), group in groupby(self.entries, _form):
-            alike = list(group)
-            if length != width or not self._add_alike(listed, alike):
-                for entry in alike:
-                    try:
-                        self._add_one(entry)
-                    except ModelError as error:
-                        raise PlacedError(f"line {entry.line}: {error}") from None
-        self.entries = []
-
-    def _add_alike(self, listed: tuple[int, ...], entries: list[_Entry]) -> bool:
-        """All entries at once, if they are plain numbers; else nothing."""
-        assert self.open_table is not None
-        rules, axes = self.open_table.rules, list(self.axes.values())
-        each = prod(rules.sizes[i] for i in listed)
-        words = [entry.numbers.split() for entry in entries]
-        if set(map(len, words)) != {each}:
-            return False
-        try:
-            values = np.array([float(word) for row in words for word in row])
-            places = [
-                np.full(len(entries), ANY)
-                if i in listed
-                else axis.numbers(entry.instance[i] for entry in entries)
-                for i, axis in enumerate(axes)
-            ]
-        except (ValueError, ModelError):
-            return False
-        if not np.isfinite(values).all():
-            return False
-        if not listed:
-            rules.add_many(places, values)
-            return True
-        fixed = [place for i, place in enumerate(places) if i not in listed]
-        if any((place == ANY).any() for place in fixed):
-            return False
-        if len(entries) > 1 and not (
-            fixed and len(np.unique(np.array(fixed), axis=1).T) == len(entries)
-        ):
-            return False  # some are said twice: the order matters
-        rules.add_many(places, np.zeros(len(entries)))
-        which, number = np.nonzero(values.reshape(len(entries), each))
-        index = np.unravel_index(number, [rules.sizes[i] for i in listed])
-        places = [place[which] for place in places]
-        for i, numbers in zip(listed, index, strict=True):
-            places[i] = numbers
-        rules.add_many(places, values.reshape(len(entries), each)[which, number])
-        return True
-
-    def _add_one(self, entry: _Entry) -> None:
-        assert self.open_table is not None
-        rules, axes = self.open_table.rules, list(self.axes.values())
-        instance, words = entry.instance, entry.numbers.split()
-        if len(instance) != len(axes):
-            raise ModelError(
-                f"<Instance> must have {len(axes)} values, for {', '.join(self.axes)[:200]}; "
-                f"it has {len(instance)}"
-            )
-        listed = [i for i, word in enumerate(instance) if word == "-"]
-        place = [
-            ANY if word == "-" else axis[word] for word, axis in zip(instance, axes, strict=True)
-        ]
-        last = len(axes) - 1
-        if [word.lower() for word in words] == ["uniform"]:
-            if last not in listed or self.section == "RewardFunction":
-                raise ModelError("'uniform' must stand for a distribution: <Instance> ends in -")
-            rules.add(place, 1.0 / rules.sizes[last])
-        elif [word.lower() for word in words] == ["identity"]:
-            if len(listed) != 2 or listed[1] != last or self.section == "RewardFunction":
-                raise ModelError("'identity' needs two - in <Instance>, one of them at its end")
-            if rules.sizes[listed[0]] != rules.sizes[last]:
-                raise ModelError("'identity' needs a parent with as many values as the variable")
-            rules.add(place, 0.0)
-            every = np.arange(rules.sizes[last])
-            places = [every if i in listed else np.full(len(every), k) for i, k in enumerate(place)]
-            rules.add_many(places, np.ones(len(every)))
+    def _place(self, diagram: Diagram) -> None:
+        """Hang a diagram where it stands: below the last edge, or at the top."""
+        if self.edges and len(self.edges) == len(self.nodes):
+            self.nodes[-1].edges.append((self.edges[-1], diagram))
         else:
-            count = prod(rules.sizes[i] for i in listed)
-            if len(words) != count:
-                raise ModelError(f"the entry must have {count} numbers; it has {len(words)}")
-            values = np.array([_number(word, "a number of the entry") for word in words])
-            rules.add_block(place, listed, values)
-
-
-def _form(entry: _Entry) -> tuple[int, tuple[int, ...]]:
-    """How many values the instance has, and which of them are listed."""
-    instance = entry.instance
-    if "-" not in instance:
-        return len(instance), ()
-    return len(instance), tuple(i for i, word in enumerate(instance) if word == "-")
+            self.diagrams.append(diagram)
 
 
 def _attribute(element: str, attributes: Attributes, name: str) -> str:
     value = attributes.get(name, "").strip()
     if not value:
         raise ModelError(f"<{element}> must have the attribute {name}; it has none")
-    return value
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not isfinite(value):
-        raise ModelError(f"{what} must be a finite number; it is {text.strip()[:80]!r}")
     return value
 
 
