@@ -45,7 +45,7 @@ def changed(*change):
         (changed("T: *", "start: middle\nT: *"), "line 5: start must have 2 finite numbers"),
         (changed("T: *", "start: 0.5 0.4\nT: *"), "line 5: start must sum to 1; it sums to 0.9"),
         (changed("T: *", "start: 2\nT: *"), "line 5: '2' must be one of the 2 names of states"),
-        (changed("T: *", "start include: *\nT: *"), "line 5: start include must be followed by"),
+        (changed("T: *", "start include: *\nT: *"), "line 5: start must be followed by states"),
         (changed("T: *", "start exclude: left right\nT: *"), "it excludes all of them"),
         (changed("T: * identity", "T: * : left : rihgt 1"), "line 5: 'rihgt' must be one of the 2"),
         (

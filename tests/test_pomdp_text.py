@@ -110,6 +110,7 @@ def test_observations_can_be_an_identity(read):
         ("start: 0.5 0.5 0", [0.5, 0.5, 0]),
         ("start: b", [0, 1, 0]),
         ("start: 2", [0, 0, 1]),
+        ("start: a c", [0.5, 0, 0.5]),  # as published somewhere
         ("start include: a c", [0.5, 0, 0.5]),
         ("start include : 0 c", [0.5, 0, 0.5]),
         ("start exclude: b", [0.5, 0, 0.5]),

@@ -139,34 +139,29 @@ class _Reader:
         if word in ("include", "exclude"):
             self.words.take()
             self.words.take_colon(word)
-            listed = self.state.numbers(self._until_keyword())
-            chosen = np.full(S, word == "exclude")
-            if len(listed) == 0 or (listed == ANY).any():
-                raise ModelError(f"start {word} must be followed by states; found none, or '*'")
-            chosen[listed] = word == "include"
-            if not chosen.any():
-                raise ModelError("start exclude must leave a state; it excludes all of them")
-            self.start = chosen / chosen.sum()
+            self._start_among(word == "include")
             return
         self.words.take_colon("start")
-        word = self.words.ahead(0) or ""
-        after = self.words.ahead(1)
+        word, after = self.words.ahead(0) or "", self.words.ahead(1)
         if word == "uniform":
             self.words.take()
             self.start = np.full(S, 1.0 / S)
         elif S > 1 and (word in self.state or (word.isdecimal() and after in (None, *KEYWORDS))):
-            self.start = np.zeros(S)
-            self.start[self._one_state()] = 1.0
+            self._start_among(True)
         else:
             numbers = np.concatenate([part for _, part in self.words.numbers(S, "start")])
             self.start = distribution(numbers, "start")
 
-    def _one_state(self) -> int:
-        word = self.words.take()
-        number = self.state[word]
-        if number == ANY:
-            raise ModelError(f"start must be one state; found {word!r}")
-        return number
+    def _start_among(self, included: bool) -> None:
+        """Each of the states that follow with the same probability, or each of the others."""
+        listed = self.state.numbers(self._until_keyword())
+        if len(listed) == 0 or (listed == ANY).any():
+            raise ModelError("start must be followed by states; found none, or '*'")
+        chosen = np.full(len(self.names["states"]), not included)
+        chosen[listed] = included
+        if not chosen.any():
+            raise ModelError("start exclude must leave a state; it excludes all of them")
+        self.start = chosen / chosen.sum()
 
     # ------------------------------------------------------------------ T, O and R
 

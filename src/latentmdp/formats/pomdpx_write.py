@@ -62,14 +62,23 @@ def _lines(e: Export) -> Iterator[str]:
 
 
 def _first_tables(e: Export, steps: list[str]) -> Iterator[str]:
-    yield from _table("context_0", "null", zip(e.contexts, e.model.w.tolist(), strict=True))
-    first, nu = [e.looks[v] for v in e.first], e.model.nu
+    """What is seen comes first and the context may depend on it: SARSOP asks for this order."""
+    w, nu = e.model.w, e.model.nu
+    first = [e.looks[v] for v in e.first]
     if (nu == nu[0]).all():
         yield from _table("state_0", "null", zip(first, nu[0].tolist(), strict=True))
+        yield from _table("context_0", "null", zip(e.contexts, w.tolist(), strict=True))
     else:
-        possible = np.argwhere(nu > 0.0).tolist()
-        entries = ((f"{e.contexts[m]} {first[s]}", float(nu[m, s])) for m, s in possible)
-        yield from _table("state_0", "context_0", entries)
+        joint = w[:, None] * nu
+        marginal = joint.sum(axis=0)
+        possible = marginal > 0.0
+        given = np.tile(w[:, None], len(e.looks))  # (M, V); the prior where it never starts
+        given[:, e.first[possible]] = joint[:, possible] / marginal[possible]
+        entries = (
+            (f"{e.looks[v]} {e.contexts[m]}", float(p)) for (m, v), p in np.ndenumerate(given)
+        )
+        yield from _table("state_0", "null", zip(first, marginal.tolist(), strict=True))
+        yield from _table("context_0", "state_0", entries)
     if e.is_finite:
         yield from _table("step_0", "null", [(steps[0], 1.0)])
 
