@@ -37,10 +37,11 @@ def fuzz(kind, count, *, crafted=True, first=0, source=None):
 
 def _watched(kind, first, count, crafted, source):
     """`(number, outcome)` of mutants, until the worker is done or has died of one."""
-    paths = [str(HERE), *([] if source is None else [str(source)])]
+    paths = [] if source is None else [str(source)]
+    paths += [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-W", "ignore", str(HERE / "fuzz_worker.py"), kind]
     command += [str(first), str(count), str(int(crafted)), str(MEGABYTES)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(reversed(paths))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         worker = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment

@@ -4,10 +4,13 @@ Each is a function of `(random, files)`, where `files` maps names to bytes, and 
 mutant is found again by its kind and number.
 """
 
+import copy
 import csv
 import io
 import json
+import re
 import zipfile
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -191,7 +194,70 @@ def crafted_csv(random, raw):
     return "\n".join(",".join(row) for row in rows).encode()
 
 
-CRAFTED = {".npz": crafted_npz, ".json": crafted_json, ".csv": crafted_csv}
+WORDS = (
+    "*", "-", "_", "uniform", "identity", "reset", ":", "T", "O", "R", "start", "states", "#", "&",
+    "nan", "inf", "1e400", "-", "0x1", "x", "s0", "null", "é", "<", ">", "\n", "cost", "include",
+)  # fmt: skip
+
+
+def crafted_words(random, raw):
+    """A text with other words: changed, doubled, gone, or in another place."""
+    words = re.split(r"(\s+|:)", raw.decode())
+    for _ in range(1 + (random.random() < 0.2)):
+        i, j = (int(k) for k in random.integers(len(words), size=2))
+        way = random.integers(6)
+        if way == 0:
+            del words[i : i + int(random.integers(1, 12))]
+        elif way == 1:
+            words[i:i] = words[j : j + 12]
+        elif way == 2:
+            words[i], words[j] = words[j], words[i]
+        else:
+            words[i] = _word(random)
+        words = words or [""]
+    return "".join(words).encode()
+
+
+def crafted_xml(random, raw):
+    """XML that is well-formed: with other texts, attributes or names, elements doubled or gone."""
+    root = ElementTree.fromstring(re.sub(rb"&(?!\w+;)|xmlns:\S+|xsi:\S+\"", b"", raw))
+    for _ in range(1 + (random.random() < 0.2)):
+        inside = [(parent, i) for parent in root.iter() for i in range(len(parent))]
+        if not inside:
+            break
+        parent, i = inside[random.integers(len(inside))]
+        way = random.integers(9)
+        if way == 0:
+            del parent[i]
+        elif way == 1:
+            parent.insert(i, copy.deepcopy(parent[i]))
+        elif way == 2:
+            other, k = inside[random.integers(len(inside))]
+            parent.insert(i, copy.deepcopy(other[k]))
+        elif way == 3:
+            names = [element.tag for element in root.iter()]
+            parent[i].tag = names[random.integers(len(names))]
+        elif way == 4 and parent[i].attrib:
+            keys = list(parent[i].attrib)
+            parent[i].set(keys[random.integers(len(keys))], _word(random).strip())
+        else:
+            words = (parent[i].text or "").split() or [""]
+            k = int(random.integers(len(words)))
+            words[k : k + 1] = [_word(random)] if way < 7 else [words[k]] * int(random.integers(3))
+            parent[i].text = " ".join(words)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _word(random):
+    if random.random() < 0.5:
+        return str(NUMBERS[random.integers(len(NUMBERS))])
+    return WORDS[random.integers(len(WORDS))]
+
+
+CRAFTED = {
+    ".npz": crafted_npz, ".json": crafted_json, ".csv": crafted_csv, ".pomdp": crafted_words,
+    ".pomdpx": crafted_xml, ".policyx": crafted_xml,
+}  # fmt: skip
 
 
 def mutant(random, files, name, crafted):

@@ -31,6 +31,7 @@ from latentmdp.report import save_phases, write_report
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases
 from latentmdp.report.study import load_study
+from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
 DIFFERENT = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
@@ -46,6 +47,18 @@ def make_model(folder, name):
     else:
         names = {} if name.endswith("csv") else {"state_names": [f"é{s}" for s in range(MODEL.S)]}
         lm.save(MODEL.replace(**names), folder / name)
+
+
+def make_pomdp(folder, name):
+    if name == "saved.pomdp":
+        lm.save(DIFFERENT, folder / name)
+    else:
+        (folder / name).write_text(MANY_SHORTHANDS if name == "model.pomdp" else diagrams())
+
+
+def make_alpha_vectors(folder, name):
+    vectors = [(0, s, [1.5, s]) for s in range(DIFFERENT.S)] + [(1, 1, {1: 3.0})]
+    (folder / name).write_text(policyx(vectors, DIFFERENT.M))
 
 
 def make_policy(folder, name):
@@ -121,6 +134,23 @@ def use_model(folder, name):
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")
     assert lm.load(folder / "again.npz") == model
+
+
+def use_pomdp(folder, name):
+    model = lm.load(folder / name, horizon=3)
+    assert model.replace() == model
+    str(model.describe())
+    if model.S * model.M <= LARGEST:
+        policy = lm.PolicyGraph.from_table(np.zeros((3, model.S), dtype=int))
+        lm.evaluate(model, policy)
+    if model.S * model.M * model.A <= 1000:
+        lm.save(model, folder / "again.pomdpx")
+        assert lm.load(folder / "again.pomdpx", horizon=3).M == model.M
+
+
+def use_alpha_vectors(folder, name):
+    policy = lm.load_policy(folder / name, DIFFERENT)
+    lm.evaluate(DIFFERENT, policy)
 
 
 def use_policy(folder, name):
@@ -201,6 +231,8 @@ LEARNERS = (
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "initial.csv", "parameters.csv"), (make_model, use_model)),
+    **dict.fromkeys(("model.pomdp", "saved.pomdp", "model.pomdpx"), (make_pomdp, use_pomdp)),
+    "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
     **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},
     **dict.fromkeys(LEARNERS, (make_learner, use_learner)),
     "run.npz": (make_run, use_run),

@@ -9,6 +9,7 @@ import pytest
 import latentmdp as lm
 from cli_answers import MAZE, last_json, only_line
 from latentmdp import cli
+from pomdp_samples import SENSOR, policyx
 
 
 @pytest.fixture
@@ -143,6 +144,17 @@ def test_evaluate(run, policy):
     code, output, _ = run("evaluate", MAZE, policy)
     assert code == 0
     assert f"{expected.value:.10g}" in output
+
+
+def test_evaluate_alpha_vectors_on_a_pomdp(run, tmp_path):
+    """Listen four times: -1 each, with a discount of 0.9."""
+    pomdp, vectors = str(tmp_path / "m.pomdp"), str(tmp_path / "p.policyx")
+    (tmp_path / "m.pomdp").write_text(SENSOR)
+    (tmp_path / "p.policyx").write_text(policyx([(0, 0, [1, 1]), (1, 0, [0, 0])], 2))
+    code, output, _ = run("evaluate", pomdp, vectors, "--horizon", "4", "--json")
+    assert code == 0
+    assert last_json(output)["value"] == pytest.approx(-(1 + 0.9 + 0.81 + 0.729))
+    assert "the horizon must be given" in only_line(*run("evaluate", pomdp, vectors))
 
 
 def test_evaluate_distribution(run, policy):

@@ -124,7 +124,7 @@ def test_numpys_own_dense_file_loads_with_defaults(tmp_path):
     assert (loaded.observe_rewards, loaded.H, loaded.discount) == (False, 7, 0.9)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", [".npz", ".json", ".csv"])  # a POMDP has neither
 def test_the_files_word_holds_unless_told(tmp_path, ending):
     model = lm.make("bandit:contexts=2").replace(discount=0.75, observe_rewards=False)
     file = tmp_path / f"model{ending}"
@@ -234,7 +234,7 @@ def test_endings_may_be_capitals_and_unknown_ones_are_named(tmp_path):
     lm.save(model, tmp_path / "M.NPZ")
     assert lm.load(tmp_path / "M.NPZ") == model
     for name, said in (("m.txt", "'.txt'"), ("m", "it has none")):
-        with pytest.raises(lm.ModelError, match=r"one of \.npz, \.json, \.csv; it .*") as error:
+        with pytest.raises(lm.ModelError, match=r"one of \.npz, .*, \.pomdp; it .*") as error:
             lm.save(model, tmp_path / name)
         assert said in str(error.value)
         with pytest.raises(lm.ModelError, match="one of"):

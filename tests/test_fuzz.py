@@ -15,7 +15,10 @@ MANY = 10_000
 LEARNERS = [kind for kind in KINDS if kind.count("-") == 2]  # one format: they share the number
 
 
-@pytest.mark.parametrize("kind", ["model.json", "mvp-history-middle.npz", "run.npz"])
+@pytest.mark.parametrize(
+    "kind",
+    ["model.json", "mvp-history-middle.npz", "run.npz", "model.pomdp", "model.pomdpx"],
+)
 def test_some_mutants(kind):
     """A few in every run of the tests; `python tests/fuzz.py` says which kinds there are."""
     outcomes, bad = fuzz(kind, 150)

@@ -62,9 +62,9 @@ def complete_model(incomplete: str) -> list[str]:
 
 def complete_policy(incomplete: str) -> list[str]:
     """Shell completion of POLICY: files."""
-    from latentmdp.formats import POLICY_ENDINGS
+    from latentmdp.formats import POLICY_FORMATS
 
-    return _files(incomplete, POLICY_ENDINGS)
+    return _files(incomplete, tuple(POLICY_FORMATS))
 
 
 def _files(incomplete: str, endings: Sequence[str]) -> list[str]:
@@ -86,7 +86,7 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A file (.npz, .json, .csv) or a spec string such as maze:size=5,goals=4.",
+        help="A file (.npz, .json, .csv, .pomdpx, .pomdp) or a spec string such as maze:size=5.",
         show_default=False,
         autocompletion=complete_model,
     ),
@@ -95,7 +95,7 @@ PolicyArgument = Annotated[
     str,
     typer.Argument(
         metavar="POLICY",
-        help="A file (.json, .npz, or .csv with the columns step, state, action).",
+        help="A file (.json, .npz, .policyx, or .csv with the columns step, state, action).",
         show_default=False,
         autocompletion=complete_policy,
     ),
@@ -114,7 +114,7 @@ Horizon = Annotated[
         "--horizon",
         metavar="H",
         parser=whole_number,
-        help="Steps of an episode, in place of the model's own; a .csv needs it.",
+        help="Steps of an episode, in place of the model's own; .csv, .pomdpx and .pomdp need it.",
         show_default=False,
     ),
 ]

@@ -29,7 +29,9 @@ def convert_command(
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="The file to write (.npz, .json, .csv).", show_default=False
+            metavar="OUT",
+            help="The file to write (.npz, .json, .csv, .pomdpx, .pomdp).",
+            show_default=False,
         ),
     ],
     hidden_rewards: HiddenRewards = None,

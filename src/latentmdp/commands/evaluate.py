@@ -37,7 +37,7 @@ def evaluate_command(
 
     found = read_model(model, hidden_rewards, horizon, discount)
     found = found.denormalized() if user_units else found
-    graph = load_policy(policy)
+    graph = load_policy(policy, found)
     result = evaluate(found, graph)
     facts: dict[str, Any] = {"value": result.value, "variance": result.variance}
     facts["contexts"] = result.contexts.tolist()

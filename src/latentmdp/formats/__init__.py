@@ -7,6 +7,7 @@ Writing is all or nothing.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
@@ -23,6 +24,7 @@ from latentmdp.formats.policy import (
     save_policy_json,
     save_policy_npz,
 )
+from latentmdp.formats.pomdp_export import not_in_pomdp
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
@@ -30,24 +32,37 @@ __all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save
 
 
 class Format(NamedTuple):
-    """How a format is read and written."""
+    """How a format is read and written; None: it is only read."""
 
     load: Callable[..., Any]
-    save: Callable[..., None]
+    save: Callable[..., None] | None
+
+
+def _late(name: str) -> Callable[..., Any]:
+    """A function `module.function` of this package, imported at first use: SciPy loads slowly."""
+    module, function = name.split(".")
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"latentmdp.formats.{module}"), function)(*arguments)
+
+    return call
 
 
 MODEL_FORMATS = {
     ".npz": Format(load_npz, save_npz),
     ".json": Format(load_json, save_json),
     ".csv": Format(load_csv, save_csv),
+    ".pomdpx": Format(_late("from_pomdp.load_pomdpx"), _late("pomdpx_write.save_pomdpx")),
+    ".pomdp": Format(_late("from_pomdp.load_pomdp"), _late("pomdp_text_write.save_pomdp")),
 }
 POLICY_FORMATS = {
     ".npz": Format(load_policy_npz, save_policy_npz),
     ".json": Format(load_policy_json, save_policy_json),
     ".csv": Format(load_policy_csv, save_policy_csv),
+    ".policyx": Format(_late("policyx.load_policyx"), None),
 }
 ENDINGS = tuple(MODEL_FORMATS)
-POLICY_ENDINGS = tuple(POLICY_FORMATS)
+POLICY_ENDINGS = tuple(ending for ending, entry in POLICY_FORMATS.items() if entry.save)
 
 
 def load(
@@ -56,10 +71,10 @@ def load(
     horizon: int | None = None,
     discount: float | None = None,
 ) -> LatentMDP:
-    """The model in a file (`.npz`, `.json`, `.csv`); any finite rewards are accepted.
+    """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
     What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
-    an absent `discount` 1. A CSV's horizon must be given.
+    an absent `discount` 1. A CSV's or POMDP's horizon must be given; a POMDP's rewards are hidden.
 
     >>> import os, tempfile
     >>> from latentmdp import make
@@ -77,29 +92,37 @@ def load(
 
 
 def save(model: LatentMDP, path: PathLike) -> None:
-    """Write a model to `.npz`, `.json` or `.csv`, all or nothing; `load` gives back an equal one.
+    """Write a model to a file, all or nothing; `load` gives back an equal one.
 
-    (CSV holds less: see `latentmdp.formats.csv`.)
+    (CSV holds less: see `latentmdp.formats.csv`. `.pomdpx` and `.pomdp` hold it as a POMDP for
+    other solvers, with the step in the state: see `latentmdp.formats.pomdp_export`.)
     """
     if not isinstance(model, LatentMDP):
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")
     with _naming(path):
-        _format(path, MODEL_FORMATS, "a model").save(model, path)
+        _writer(path, MODEL_FORMATS, "a model")(model, path)
 
 
 def not_held(model: LatentMDP, path: PathLike) -> list[str]:
     """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
-    if as_path(path).suffix.lower() != ".csv":
-        return []
-    return not_in_csv(model)
+    asked = {".csv": not_in_csv, ".pomdp": not_in_pomdp, ".pomdpx": not_in_pomdp}
+    ending = as_path(path).suffix.lower()
+    return asked[ending](model) if ending in asked else []
 
 
-def load_policy(path: PathLike) -> PolicyGraph:
-    """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action)."""
+def load_policy(path: PathLike, model: LatentMDP | None = None) -> PolicyGraph:
+    """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action).
+
+    `.policyx`, the alpha vectors of SARSOP, is made a policy for `model`, which must be given; of
+    the others it is checked that they fit a `model` that is given.
+    """
     with _naming(path):
         read = _format(path, POLICY_FORMATS, "a policy").load
         regular_file(path)
-        return read(path)
+        if as_path(path).suffix.lower() == ".policyx":
+            return read(path, model)
+        policy = read(path)
+        return policy if model is None else policy.for_model(model)
 
 
 def save_policy(policy: PolicyGraph, path: PathLike) -> None:
@@ -107,7 +130,7 @@ def save_policy(policy: PolicyGraph, path: PathLike) -> None:
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"save_policy writes a PolicyGraph; found {type(policy).__name__}")
     with _naming(path):
-        _format(path, POLICY_FORMATS, "a policy").save(policy, path)
+        _writer(path, POLICY_FORMATS, "a policy")(policy, path)
 
 
 def _format(path: PathLike, formats: dict[str, Format], what: str) -> Format:
@@ -117,6 +140,16 @@ def _format(path: PathLike, formats: dict[str, Format], what: str) -> Format:
         found = f"it ends in {ending!r}" if ending else "it has none"
         raise ModelError(f"the file name of {what} must end in one of {known}; {found}")
     return formats[ending]
+
+
+def _writer(path: PathLike, formats: dict[str, Format], what: str) -> Callable[..., None]:
+    """What writes such a file, or a refusal that names the endings that can be written."""
+    save = _format(path, formats, what).save
+    if save is None:
+        others = ", ".join(ending for ending, entry in formats.items() if entry.save)
+        ending = as_path(path).suffix.lower()
+        raise ModelError(f"{what} can be read from {ending}, not written; use one of {others}")
+    return save
 
 
 @contextmanager

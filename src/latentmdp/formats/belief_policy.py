@@ -1,0 +1,145 @@
+"""A policy graph for a rule that goes by beliefs and not by steps, as alpha vectors do.
+
+The graph grows step by step. Histories with the same belief share a node; there are soon too many
+beliefs, and then similar ones do too: the more alike, the likelier and the earlier they are. The
+rule is asked at the exact belief of each node, given all histories that lead there. So this is a
+policy with a finite memory, which `evaluate` evaluates exactly, and nearly the rule's own.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from latentmdp.belief import initial_belief
+from latentmdp.canonical import Floats, Ints
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph
+
+Rule = Callable[[Ints, Floats], Ints]  # states (n,), beliefs (n, M): actions (n,)
+
+MOST_NODES = 200_000
+MOST_NUMBERS = 1 << 24  # in the weights of one step
+FINEST = 2.0**-40  # beliefs that are closer are the same
+WEIGHT_POWER = 0.25  # how much coarser unlikely and late beliefs are; see docs/from_sarsop.md
+
+
+def policy_from_beliefs(
+    model: LatentMDP, choose: Rule, most_nodes: int = MOST_NODES
+) -> PolicyGraph:
+    """The policy that plays `choose(states, beliefs)`, with about `most_nodes` nodes of memory.
+
+    Observations that the model does not expect are answered by the rule at the prior belief.
+    """
+    S = model.S
+    first = (model.w[:, None] * model.nu).T  # (S, M)
+    beliefs = [initial_belief(model, s) for s in range(S)]
+    prior = np.array([model.w if belief is None else belief for belief in beliefs])
+    default_action = choose(np.arange(S), prior)
+    observations = _Observations(model)
+    state = np.flatnonzero(first.any(axis=1))
+    weight = first[state]
+    root = np.arange(S)
+    root[state] = S + np.arange(len(state))
+    steps, edges, nodes, cell = [], [], 0, FINEST
+    for t in range(model.H):
+        action = choose(state, weight / weight.sum(axis=1, keepdims=True))
+        steps.append((np.append(np.arange(S), state), np.append(default_action, action)))
+        nodes += len(state)
+        if t == model.H - 1:
+            break
+        owner, symbol, following, after = observations.of(state, action, weight)
+        share = max(4.0 / (model.H - t), 1.0 - model.discount**0.5)  # of the nodes that are left
+        most = max(64, int(min(share, 1.0) * (most_nodes - nodes)))
+        most = min(most, MOST_NUMBERS // (model.M * model.Gamma))
+        cell = max(cell / 4, FINEST)
+        place, cell = _merged(following, after, model.discount**t, cell, most)
+        edges.append((owner, symbol, following, place))
+        state = np.zeros(place.max() + 1, dtype=np.int64)
+        state[place] = following
+        weight = np.zeros((len(state), model.M))
+        np.add.at(weight, place, after)
+    return _graph(model, steps, edges, root)
+
+
+class _Observations:
+    """What can be seen after an action in a state, and how likely it is in each context."""
+
+    def __init__(self, model: LatentMDP) -> None:
+        self.model = model
+        self.known: dict[int, tuple[Ints, Ints, Floats]] = {}
+
+    def of(self, state: Ints, action: Ints, weight: Floats) -> tuple[Ints, Ints, Ints, Floats]:
+        """`(node, symbol, next, weights (n, M))` of all that can follow, in this order."""
+        pair = state * self.model.A + action
+        parts = []
+        for key in np.unique(pair):
+            symbol, following, likelihood = self._pair(int(key))
+            (nodes,) = np.nonzero(pair == key)
+            after = weight[nodes][:, None, :] * likelihood
+            node, k = np.nonzero(after.sum(axis=2) > 0.0)
+            parts.append((nodes[node], symbol[k], following[k], after[node, k]))
+        owner, symbol, following = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        after = np.concatenate([part[3] for part in parts])
+        order = np.lexsort((following, symbol, owner))
+        return owner[order], symbol[order], following[order], after[order]
+
+    def _pair(self, key: int) -> tuple[Ints, Ints, Floats]:
+        if key not in self.known:
+            model = self.model
+            rows = np.arange(model.M) * model.S * model.A + key
+            length = model.indptr[rows + 1] - model.indptr[rows]
+            context = np.repeat(np.arange(model.M), length)
+            i = np.concatenate([np.arange(*model.indptr[row : row + 2]) for row in rows])
+            seen, which = np.unique(model.symbol[i] * model.S + model.next[i], return_inverse=True)
+            likelihood = np.zeros((len(seen), model.M))
+            likelihood[which.reshape(-1), context] = model.prob[i]
+            self.known[key] = seen // model.S, seen % model.S, likelihood
+        return self.known[key]
+
+
+def _merged(
+    state: Ints, weight: Floats, discount: float, cell: float, most: int
+) -> tuple[Ints, float]:
+    """Which of at most `most` places each belief comes to, and how wide their cells are.
+
+    A belief of probability `p` lies in a cell of width `cell / (discount * p)^WEIGHT_POWER`, a
+    power of 2: what is lost by merging grows with the weight and the square of the width.
+    """
+    total = weight.sum(axis=1)
+    belief = weight / total[:, None]
+    importance = np.maximum(total * discount, 1e-300) ** -WEIGHT_POWER
+    while True:
+        level = np.minimum(np.floor(np.log2(cell * importance)), 0.0)
+        grid = np.rint(belief / 2.0 ** level[:, None])
+        keys = np.column_stack([state, level, grid]).astype(np.int64)
+        places, place = np.unique(keys, axis=0, return_inverse=True)
+        if len(places) <= most or (level == 0.0).all():
+            return place.reshape(-1), cell
+        cell *= 2.0
+
+
+def _graph(
+    model: LatentMDP,
+    steps: list[tuple[Ints, Ints]],
+    edges: list[tuple[Ints, Ints, Ints, Ints]],
+    root: Ints,
+) -> PolicyGraph:
+    """The graph; at each step the default nodes come first, then those with memory."""
+    S = model.S
+    sizes = np.array([len(state) for state, _ in steps])
+    start = np.cumsum(sizes) - sizes
+    nothing = np.zeros(0, dtype=np.int64)
+    owner = np.concatenate([nothing, *(start[t] + S + e[0] for t, e in enumerate(edges))])
+    node = np.concatenate([nothing, *(start[t + 1] + S + e[3] for t, e in enumerate(edges))])
+    degree = np.bincount(owner, minlength=int(sizes.sum()))
+    return PolicyGraph.from_arrays(
+        np.repeat(np.arange(model.H), sizes),
+        np.concatenate([state for state, _ in steps]),
+        np.concatenate([action for _, action in steps]),
+        np.concatenate([[0], np.cumsum(degree)]),
+        np.concatenate([nothing, *(e[1] for e in edges)]),
+        np.concatenate([nothing, *(e[2] for e in edges)]),
+        node,
+        root,
+        start[:, None] + np.arange(S),
+    ).for_model(model)
