@@ -14,17 +14,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import replace
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import Simulator
-from latentmdp.optimism import ties
+from latentmdp.learning.spec import Spec
+from latentmdp.optimism.settings import SEARCH
 
 SMALL, LARGE = "hard:contexts=1,states=11", "hard:contexts=5,states=20"
 MAZE = "maze:size=5,goals=4,horizon=20"
@@ -120,20 +120,19 @@ def seeds() -> None:
     model = lm.make(MAZE)
     best = lm.plan(model, "history", gap=None, time_limit=30.0)
     print("| tie rule | bonus_scale | median regret | least | most |\n|---|---|---|---|---|")
-    for name, scale, off in (
-        ("as it is", 1.0, ()), ("as it is", 0.01, ()), ("any promise counts", 0.01, ("HOPE",)),
-        ("exploring is kept", 0.01, ("LOSS",)), ("both", 0.01, ("HOPE", "LOSS")),
+    any_gain, kept = {"gain_per_loss": 0.0}, {"loss_not_kept": math.inf}
+    for name, scale, changes in (
+        ("as it is", 1.0, {}), ("as it is", 0.01, {}), ("any promise counts", 0.01, any_gain),
+        ("exploring is kept", 0.01, kept), ("both", 0.01, any_gain | kept),
     ):  # fmt: skip
-        regrets = []
-        with ExitStack() as stack:
-            for constant in off:
-                stack.enter_context(mock.patch.object(ties, constant, math.inf))
-            for seed in range(44, 52):
-                run = lm.learn(
-                    model, "mvp", 10**7, "history", bonus_scale=scale, seed=seed, optimal=(1.0, 1.0)
-                )
-                lost = run.table["length"] * (best.lower - run.table["value"])
-                regrets.append(float(np.sum(lost)))
+        regrets, settings = [], replace(SEARCH, **changes)
+        for seed in range(44, 52):
+            run = lm.learn(
+                model, "mvp", 10**7, "history", bonus_scale=scale, seed=seed, optimal=(1.0, 1.0),
+                settings=settings,
+            )  # fmt: skip
+            lost = run.table["length"] * (best.lower - run.table["value"])
+            regrets.append(float(np.sum(lost)))
         print(
             f"| {name} | {scale:g} | {np.median(regrets):,.0f} | {min(regrets):,.0f} | "
             f"{max(regrets):,.0f} |",

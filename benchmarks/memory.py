@@ -15,11 +15,12 @@ import numpy as np
 import latentmdp as lm
 from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.growth import Growth, Kind, Solved
-from latentmdp.optimism.memory import Observations, likelihoods
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.memory import likelihoods
+from latentmdp.optimism.memory_graph import BeliefPolicy, MemoryGraph
 from latentmdp.optimism.memory_search import MemorySearch
-from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import make_planner
+from latentmdp.optimism.settings import MemoryKind
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from optimism_twin import random_counts
@@ -38,16 +39,18 @@ SPECS = [
 ROOM = 400_000  # nodes
 
 
-def solved(search: MemorySearch, counts: Counts, kind: Kind) -> tuple[Growth, Solved, list[float]]:
+def solved(
+    search: MemorySearch, counts: Counts, kind: MemoryKind
+) -> tuple[MemoryGraph, BeliefPolicy, list[float]]:
     """A graph of this kind, its solution, and the milliseconds from nothing and again."""
-    known, seen = search.known, Observations.of(search.model)
+    known, seen = search.known, search.model.shown()
     likelihood = likelihoods(known, counts, seen, np.arange(known.S * known.A))
-    graph, taken = Growth(known, seen, kind), []
+    graph, taken = MemoryGraph(known, seen, kind), []
     for _ in range(3):
         graph.start(likelihood)
         for _ in range(2):
             start = time.process_time()
-            found = graph.solve(0, search)
+            found = graph.solve(search)
             taken.append((time.process_time() - start) * 1e3)
     return graph, found, [min(taken[::2]), min(taken[1::2])]
 
@@ -66,14 +69,14 @@ def row(spec: str, visits: int) -> str:
     answer = planner.replan(counts)
     cold = (time.process_time() - start) * 1e3
     search = planner.searches[1]
-    search.table[:] = planner.table
-    side = planner.growth.kind.side or 1e-9
-    full, _, (full_ms, _) = solved(search, counts, Kind(ROOM, side, every=True))
-    lazy, found, (lazy_ms, warm_ms) = solved(search, counts, Kind(ROOM, side))
-    more = "more than " if full.nodes > 0.99 * ROOM else ""
+    search.set_table(planner.table)
+    side = planner.graph.kind.side or 1e-9
+    full, _, (full_ms, _) = solved(search, counts, MemoryKind(ROOM, side, every=True))
+    lazy, found, (lazy_ms, warm_ms) = solved(search, counts, MemoryKind(ROOM, side))
+    more = "more than " if full.count > 0.99 * ROOM else ""
     true = lm.evaluate(model, answer.policy).value
     return (
-        f"| {spec} | {visits} | {side:g} | {more}{full.nodes} | {full_ms:.1f} | {lazy.nodes} | "
+        f"| {spec} | {visits} | {side:g} | {more}{full.count} | {full_ms:.1f} | {lazy.count} | "
         f"{found.tried / max(found.where.sum(), 1):.2f} | {lazy_ms:.1f} | {warm_ms:.1f} | "
         f"{answer.nodes} | {cold:.0f} | {true:.5f} |"
     )

@@ -1,7 +1,6 @@
 """Optimistic planning: against the exact solver, speed of a warm re-plan, tie rules.
 
 Run: python benchmarks/optimism.py exact [models [seed]]  # fast solver against the exact one
-     python benchmarks/optimism.py bound            # the certified bound on the domains
      python benchmarks/optimism.py speed            # seconds of a warm re-plan, one row changed
      python benchmarks/optimism.py ties [episodes]  # average value of a learner by tie rule
      python benchmarks/optimism.py kicks            # answers of a learner below V*, by its kicks
@@ -9,20 +8,19 @@ Run: python benchmarks/optimism.py exact [models [seed]]  # fast solver against 
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.optimism import markov
-from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.markov import WORTH, Effort
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.plan import make_planner, optimistic_plan
+from latentmdp.optimism.settings import SEARCH, Effort
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from optimism_twin import random_counts, small_model
@@ -35,7 +33,7 @@ def exact(models: int, seed: int = 0) -> None:
     """How often the fast solver finds the exact optimum; certificates are asserted."""
     rng = np.random.default_rng(seed)
     short: dict[tuple[str, str], list[float]] = {}
-    above: dict[tuple[str, str], list[tuple[float, float]]] = {}  # bounds: plain, tightened
+    above: dict[tuple[str, str], list[float]] = {}
     for i in range(models):
         S, H = SHAPES[rng.integers(len(SHAPES))]
         S = 2 if i % 4 == 3 else S  # rewards on transitions: many observations to choose for
@@ -52,14 +50,12 @@ def exact(models: int, seed: int = 0) -> None:
                 assert plan.lower <= best + 1e-9, "a value above the optimum"
                 assert plan.upper >= best - 1e-9, "a bound below the optimum"
                 short.setdefault((algorithm, name), []).append(max(best - plan.lower, 0.0))
-                plain = plan.planner.searches[0]
-                bounds = max(plain.upper - best, 0.0), max(plan.upper - best, 0.0)
-                above.setdefault((algorithm, name), []).append(bounds)
+                above.setdefault((algorithm, name), []).append(max(plan.upper - best, 0.0))
                 if name == "markov":
+                    search = plan.planner.searches[0]
                     for label, effort in LESS.items():
-                        plain.table[:] = 0
-                        none = plan.planner.kicks.draw(effort, plain.arena.N)
-                        value = plain.search(effort, none)
+                        search.policy[:] = 0
+                        value = search.polish(effort)
                         key = algorithm, f"markov, {label}"
                         short.setdefault(key, []).append(max(best - value, 0.0))
     print("| solver | class | equal | mean shortfall | worst |\n|---|---|---|---|---|")
@@ -69,57 +65,16 @@ def exact(models: int, seed: int = 0) -> None:
             f"| {algorithm} | {name} | {np.mean(gap < 1e-9):.2%} | {gap.mean():.2e} | "
             f"{gap.max():.4f} |"
         )
-    print("\n| solver | class | plain bound = optimum | tightened | mean gap, plain | tightened |")
-    print("|---|---|---|---|---|---|")
-    for (algorithm, name), pairs in sorted(above.items()):
-        gap = np.array(pairs)
-        equal, mean = (gap < 1e-9).mean(axis=0), gap.mean(axis=0)
-        cells = f"{equal[0]:.2%} | {equal[1]:.2%} | {mean[0]:.2e} | {mean[1]:.2e}"
-        print(f"| {algorithm} | {name} | {cells} |")
+    print("\n| solver | class | bound = optimum | mean gap |\n|---|---|---|---|")
+    for (algorithm, name), gaps in sorted(above.items()):
+        gap = np.array(gaps)
+        print(f"| {algorithm} | {name} | {np.mean(gap < 1e-9):.2%} | {gap.mean():.2e} |")
 
 
 LESS = {
-    "sweeps alone": Effort(0, False, 100, 1e-12, 0, 0),
-    "checked switches": Effort(20, True, 100, 1e-12, 0, 0),
+    "sweeps alone": Effort(400, 100, 0, False, 1e-12, 0, 0),
+    "checked switches": Effort(400, 100, 20, True, 1e-12, 0, 0),
 }
-
-
-def bound() -> None:
-    """Gaps of history plans whose plain bound is open, with it, tightened, and at what cost."""
-    specs = [
-        "maze:size=4,goals=3,horizon=15",
-        "garnet:states=10,actions=3,contexts=3,horizon=8",
-        "hard:contexts=5,states=20",
-        "troubleshoot",
-        "riverswim",
-    ]
-    budgets = (100, 2000, 10_000)
-    names = " | ".join(f"{budget} backups" for budget in budgets)
-    print(f"| model | solver | open | gap, plain | {names} | ms |")
-    print(f"|---|---|---|---|{'---|' * len(budgets)}---|")
-    for spec in specs:
-        model = lm.make(spec)
-        for algorithm in ("mvp", "bernstein"):
-            gaps, seconds, plans = [], [], 0
-            for visits in (100, 1000, 10**4, 10**5):
-                counts = random_counts(np.random.default_rng(0), model, (visits,))
-                for scale in (1.0, 0.1, 0.01):
-                    plan = optimistic_plan(model, counts, algorithm, "history", bonus_scale=scale)
-                    search, plans = plan.planner.searches[0], plans + 1
-                    if search.upper <= plan.lower + 1e-9:
-                        continue
-                    gaps.append([search.upper - plan.lower])
-                    for budget in budgets:
-                        start = time.process_time()
-                        gaps[-1].append(tighter(search, plan.lower, budget) - plan.lower)
-                        seconds.append(time.process_time() - start)
-            if gaps:
-                cells = " | ".join(f"{gap:.5f}" for gap in np.mean(gaps, axis=0))
-                times = np.median(np.reshape(seconds, (-1, len(budgets))), axis=0) * 1e3
-                spent = ", ".join(f"{ms:.1f}" for ms in times)
-                print(f"| {spec} | {algorithm} | {len(gaps)} of {plans} | {cells} | {spent} |")
-            else:
-                print(f"| {spec} | {algorithm} | 0 of {plans} |{' |' * (len(budgets) + 2)}")
 
 
 def speed() -> None:
@@ -152,7 +107,8 @@ def speed() -> None:
                     counts.n[row] += 1
                     counts.n_next[counts.indptr[row]] += 1
                     counts.snapshot(row)
-                    planner.seen = getattr(planner, "markov", planner).seen = 0  # search again
+                    for one in {planner, getattr(planner, "markov", planner)}:
+                        one.visits_at_search = 0  # search again
                     start = time.process_time()
                     found = planner.replan(counts, np.array([row]))
                     seconds.append(time.process_time() - start)
@@ -198,10 +154,10 @@ def ties(episodes: int) -> None:
 
 KICKED = "garnet:contexts=2,states=6,actions=5,branching=2,horizon=8,seed={}"
 KICKS = {  # effort, and the share of the gap that a kick must gain to count
-    "2 by weights": (Effort(1, False, 10, 1e-9, 2, 0), WORTH),
-    "4 by weights, 8 random": (Effort(1, False, 10, 1e-9, 4, 8), WORTH),
-    "these, any gain counts": (Effort(1, False, 10, 1e-9, 4, 8), 0.0),
-    "these, rest at most 7": (Effort(1, False, 10, 1e-9, 4, 8, rest=7), WORTH),
+    "2 by weights": (Effort(10**18, 10, 1, False, 1e-9, 2, 0), SEARCH.kick_gain),
+    "4 by weights, 8 random": (Effort(10**18, 10, 1, False, 1e-9, 4, 8), SEARCH.kick_gain),
+    "these, any gain counts": (Effort(10**18, 10, 1, False, 1e-9, 4, 8), 0.0),
+    "these, rest at most 7": (Effort(10**18, 10, 1, False, 1e-9, 4, 8, 7), SEARCH.kick_gain),
 }
 
 
@@ -213,19 +169,18 @@ def kicks() -> None:
     for seed in range(1, 5):
         model = lm.make(KICKED.format(seed))
         found.append((model, lm.plan(model, policy_class="markov", time_limit=5)))
-    for name, (effort, worth) in KICKS.items():
+    for name, (effort, gain) in KICKS.items():
         short, updates, regrets, start = [], 0, [], time.process_time()
-        size = mock.patch.object(Effort, "for_size", lambda *_, effort=effort: effort)
-        with size, mock.patch.object(markov, "WORTH", worth):
-            for model, best in found:
-                runs = [
-                    lm.learn(model, "bernstein", 10**8, seed=seed, optimal=best)
-                    for seed in range(10)
-                ]
-                for run in runs:
-                    short.extend(best.lower - run.table["optimistic_value"])
-                updates += sum(run.updates for run in runs)
-                regrets.append(f"{np.median([run.regret for run in runs]):,.0f}")
+        settings = replace(SEARCH, efforts=(effort,), kick_gain=gain)
+        for model, best in found:
+            runs = [
+                lm.learn(model, "bernstein", 10**8, seed=seed, optimal=best, settings=settings)
+                for seed in range(10)
+            ]
+            for run in runs:
+                short.extend(best.lower - run.table["optimistic_value"])
+            updates += sum(run.updates for run in runs)
+            regrets.append(f"{np.median([run.regret for run in runs]):,.0f}")
         seconds = time.process_time() - start
         below = np.array([x for x in short if x > 1e-9])
         print(
@@ -239,8 +194,6 @@ if __name__ == "__main__":
     what, *more = sys.argv[1:] or ["speed"]
     if what == "exact":
         exact(*([int(number) for number in more] or [5200]))
-    elif what == "bound":
-        bound()
     elif what == "kicks":
         kicks()
     elif what == "ties":

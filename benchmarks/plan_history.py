@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import latentmdp as lm
-from latentmdp.planning.found import Found
 from latentmdp.planning.history import plan_history
+from latentmdp.planning.search_result import SearchResult
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "planning"
 # name: (SARSOP's seconds to 1 % and 0.1 %, one core, quoted from the data's README; our targets)
@@ -48,7 +48,9 @@ def make(spec: str) -> lm.LatentMDP:
     return model.replace(discount=0.99) if spec.startswith("maze") else model
 
 
-def measure(model: lm.LatentMDP, gap: float, time_limit: float, repeat: int) -> tuple[float, Found]:
+def measure(
+    model: lm.LatentMDP, gap: float, time_limit: float, repeat: int
+) -> tuple[float, SearchResult]:
     """Least CPU seconds of `repeat` calls, and the last plan."""
     seconds = []
     for _ in range(repeat):

@@ -67,10 +67,10 @@ def riverswim(folder: Path) -> None:
             for name in ("train.npz", "test.npz")
         )
         view = markov_view(train)
-        begin = baselines.table("wsu", train)
+        begin = baselines.action_table("wsu", train)
 
         def ascent(train: Any = train, view: Any = view) -> np.ndarray:
-            table = baselines.table("wsu", train)
+            table = baselines.action_table("wsu", train)
             for _ in Climber(view).climb(table, view.start, 200):
                 pass
             return table
@@ -79,8 +79,8 @@ def riverswim(folder: Path) -> None:
             return numpy_ascent(train, begin)[1]
 
         rows: list[tuple[str, Callable[[], Any]]] = [
-            ("mean model", lambda m=train: baselines.table("mean", m)),
-            ("weight-select-update", lambda m=train: baselines.table("wsu", m)),
+            ("mean model", lambda m=train: baselines.action_table("mean", m)),
+            ("weight-select-update", lambda m=train: baselines.action_table("wsu", m)),
             ("coordinate ascent, NumPy", plain),
             ("coordinate ascent", ascent),
         ]

@@ -36,7 +36,7 @@ class Dense:
             for _, r, _, to in self.outcomes(m, s, a)
             if to == nxt or not self.on_transitions
         }
-        return sorted(values).index(seen)
+        return sorted(values, reverse=self.on_transitions).index(seen)
 
 
 def returns(model, choose):

@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 
-from latentmdp.learning.state import digest
+from latentmdp.learning.state import checksum
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 255, 10**4, 10**9, -(10**9), 2**31, 2**53 + 1, 2**62, -(2**63), 2**64,
@@ -123,7 +123,7 @@ def crafted_npz(random, raw):
         else:
             arrays[name] = other_array(random, arrays[name], arrays)
     if stated:
-        arrays["digest"] = digest(arrays)
+        arrays["digest"] = checksum(arrays)
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as target:
         for name, array in arrays.items():

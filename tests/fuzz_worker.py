@@ -25,7 +25,8 @@ from latentmdp.formats.document import model_document
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
+from latentmdp.learning.spec import Spec
 from latentmdp.report import save_phases, write_report
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases

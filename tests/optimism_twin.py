@@ -99,9 +99,7 @@ def symbol(model, m, s, a, nxt):
     R = model.R
     if R.ndim == 3:
         return sorted(set(R[:, s, a].tolist())).index(R[m, s, a])
-    P = model.P
-    values = {R[k, s, a, nxt] for k in range(model.M) if P[k, s, a, nxt] > 0}
-    return sorted(values).index(R[m, s, a, nxt]) if R[m, s, a, nxt] in values else 0
+    return sorted(set(R[:, s, a, nxt].tolist()), reverse=True).index(R[m, s, a, nxt])
 
 
 def graph_value(model, visits, algorithm, setting, policy):
@@ -166,64 +164,6 @@ def best_history(model, visits, algorithm, setting):
     return sum(
         float(np.max(vectors(s, model.H) @ (model.w * model.nu[:, s]))) for s in range(model.S)
     )
-
-
-def known_values(model, visits, algorithm, setting):
-    """`U (H+1, S, M)`, `Q (H, S, A, M)` with the context known; the least values of any policy."""
-    M, S, A, H = model.M, model.S, model.A, model.H
-    U, least, Q = np.zeros((H + 1, S, M)), np.zeros((H + 1, S, M)), np.zeros((H, S, A, M))
-    for t in reversed(range(H)):
-        for s, a, m in itertools.product(range(S), range(A), range(M)):
-            Q[t, s, a, m] = backup(model, visits, algorithm, setting, m, s, a, U[t + 1, :, m])
-        U[t] = Q[t].max(axis=1)
-        for s, m in itertools.product(range(S), range(M)):
-            least[t, s, m] = min(
-                backup(model, visits, algorithm, setting, m, s, a, least[t + 1, :, m])
-                for a in range(A)
-            )
-    return U, Q, least
-
-
-def chord_bound(model, visits, algorithm, setting):
-    """The tightened bound for confidence sets, by plain recursion over all histories.
-
-    Slopes are chords; a backup at the cap passes nothing on.
-    """
-    M, S, A, H = model.M, model.S, model.A, model.H
-    U, Q, least = known_values(model, visits, algorithm, setting)
-
-    def slopes(t, s, a, m):
-        result = np.zeros(S)
-        for x in range(S):
-            fall = U[t + 1, x, m] - least[t + 1, x, m]
-            r = model.R[m, s, a, x] if model.R.ndim == 4 else 0.0
-            if visits[m, s, a, x] == 0 and r == 0.0:
-                continue  # no slot of its own: what is lost there is not counted
-            if fall > 1e-9 and Q[t, s, a, m] < 1.0 and r + U[t + 1, x, m] <= 1.0:
-                v = U[t + 1, :, m].copy()
-                v[x] = least[t + 1, x, m]
-                drop = Q[t, s, a, m] - backup(model, visits, algorithm, setting, m, s, a, v)
-                result[x] = drop / fall
-        return result
-
-    slope = {key: slopes(*key) for key in itertools.product(range(H), range(S), range(A), range(M))}
-
-    def loss(t, s, g):
-        if t == H or (g > 0).sum() < 2:
-            return 0.0
-        results = []
-        for a in range(A):
-            children = {}
-            for m in range(M):
-                for x in range(S):
-                    pair = symbol(model, m, s, a, x), x
-                    children.setdefault(pair, np.zeros(M))[m] = g[m] * slope[t, s, a, m][x]
-            later = sum(loss(t + 1, x, weights) for (_, x), weights in children.items())
-            results.append(g @ (U[t, s] - Q[t, s, a]) + later)
-        return min(results)
-
-    root = (model.w[:, None] * model.nu).T
-    return sum(root[s] @ U[0, s] - loss(0, s, root[s]) for s in range(S))
 
 
 SIZES = ((2, 2), (3, 2), (2, 3), (3, 3))

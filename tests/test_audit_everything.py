@@ -13,8 +13,9 @@ import pytest
 import latentmdp as lm
 from latentmdp.cli import run as command
 from latentmdp.domains import DOMAINS
-from latentmdp.learning.solvers import algorithms
+from latentmdp.learning.spec import Spec, algorithms
 from latentmdp.theory import audit_report
+from latentmdp.theory.audit import Auditor
 
 SMALL = {
     "maze": "maze:size=3,goals=2,horizon=6",
@@ -37,10 +38,14 @@ def planned(spec, policy_class):
 
 def check_audit(spec, policy_class, algorithm, episodes, scale):
     model, optimal = planned(spec, policy_class)
+    auditor = Auditor(model, Spec(algorithm, episodes, policy_class, bonus_scale=scale))
     run = lm.learn(
-        model, algorithm, episodes, policy_class, bonus_scale=scale, optimal=optimal, audit=True
+        model, algorithm, episodes, policy_class, bonus_scale=scale, optimal=optimal,
+        observer=auditor.observe,
+    )  # fmt: skip
+    assert lm.audit(run, auditor=auditor).bugs == (), (
+        f"{algorithm}, {policy_class}, {spec}, scale {scale}"
     )
-    assert lm.audit(run).bugs == (), f"{algorithm}, {policy_class}, {spec}, scale {scale}"
 
 
 def test_every_domain_has_a_small_instance():

@@ -102,7 +102,7 @@ def test_hard_default_of_one_key_of_a_pair():
 def test_hard_refuses_bad_secrets(secrets, message):
     with pytest.raises(lm.ModelError, match=message):
         hard_instance(2, 11, 2, secrets=secrets)
-    with pytest.raises(lm.ModelError, match="policy_class must be 'history' or 'markov'"):
+    with pytest.raises(lm.ModelError, match="policy_class must be history or markov; it is 'all'"):
         hard_instance().optimal_value("all")
 
 

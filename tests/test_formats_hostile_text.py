@@ -235,7 +235,7 @@ def test_packed_names_do_not_unfold_in_memory(tmp_path):
 
 def test_what_we_write_ourselves_is_never_too_large(tmp_path, monkeypatch):
     """A large policy is written unpacked, so that it can be told from a trap."""
-    monkeypatch.setattr("latentmdp.formats.archive.FREE", 10_000)
+    monkeypatch.setattr("latentmdp.formats.archive.FREE_BYTES", 10_000)
     policy = lm.PolicyGraph.from_table(np.zeros((100, 50), dtype=int))
     lm.save_policy(policy, tmp_path / "p.npz")
     assert lm.load_policy(tmp_path / "p.npz") == policy

@@ -16,8 +16,9 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts"},
-    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
+    | {"numbering"},
     {"evaluation", "drawing", "environments"},
     {"planning"},
     {"optimism"},

@@ -104,7 +104,7 @@ def test_interrupted_and_resumed_to_the_same_bits(tmp_path: Path, capsys) -> Non
         ([MAZE, "--episodes", "many"], "must be a whole number like 20 or 1e9"),
         ([MAZE, "--delta", "2"], "delta must lie strictly between 0 and 1"),
         ([MAZE, "--algorithm", "sarsa"], "algorithm must be one of"),
-        ([MAZE, "--class", "linear"], "policy_class must be one of markov, history"),
+        ([MAZE, "--class", "linear"], "policy_class must be history or markov; it is 'linear'"),
         ([MAZE, "--simulator", "fast"], "simulator must be one of counts, episodes"),
         ([MAZE, "--seeds", "0"], "--seeds must be from 1 to 100000; it is 0"),
         ([MAZE, "--seeds", "1e9"], "--seeds must be from 1"),

@@ -307,7 +307,7 @@ def test_noisy_rewards_are_refused_when_estimated() -> None:
         ({"episodes": 0}, "episodes must be a whole number from 1"),
         ({"delta": 2.0}, "delta must lie strictly between 0 and 1; it is 2"),
         ({"bonus_scale": -1.0}, "bonus_scale must be finite and at least 0"),
-        ({"policy_class": "linear"}, "policy_class must be one of markov, history"),
+        ({"policy_class": "linear"}, "policy_class must be history or markov; it is 'linear'"),
     ],
 )
 def test_bad_settings(change: dict, match: str) -> None:
@@ -379,7 +379,7 @@ def test_what_needs_more_memory_than_there_is_is_refused_before_any_work(
 ):
     model = many_states(3_000, on_next)  # 3.6e7 (context, state, action, next state)
     assert model.rewards_on_transitions == on_next
-    monkeypatch.setattr("latentmdp.formats.files.memory_budget", lambda: 2 * 10**8)
+    monkeypatch.setattr("latentmdp.learning.solvers.memory_budget", lambda: 2 * 10**8)
     tracemalloc.start()
     with pytest.raises(lm.ModelError, match=r"must fit into 0\.4 GB, .* it takes about") as caught:
         lm.learn(model, algorithm, 10, policy_class=policy_class)

@@ -7,7 +7,8 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.errors import ModelError
-from latentmdp.learning.session import COLUMNS, Session, Spec
+from latentmdp.learning.session import COLUMNS, Session
+from latentmdp.learning.spec import Spec
 
 MODELS = {
     "garnet": "garnet:contexts=3,states=5,actions=2,horizon=5",

@@ -11,9 +11,11 @@ import latentmdp as lm
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
-from latentmdp.learning.session import Session, Spec
+from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
-from latentmdp.learning.state import FORMAT, digest
+from latentmdp.learning.spec import Spec
+from latentmdp.learning.state import FORMAT, checksum
+from latentmdp.optimism.confidence import RULES, register
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 COLUMNS = [
@@ -99,7 +101,7 @@ def test_resumed_anywhere_to_the_same_bits(
 
 def test_a_long_phase_is_left_and_continued_to_the_same_bits(tmp_path, monkeypatch) -> None:
     """Of the step simulator: stopped in the middle of phases, stored, and gone on with."""
-    monkeypatch.setattr("latentmdp.learning.session.CHUNK", 7)
+    monkeypatch.setattr("latentmdp.learning.session.EPISODES_PER_CALL", 7)
     model, spec = lm.make(MAZE), Spec("random", 3000, seed=2, simulator="episodes")
     whole = learn(model, "random", 3000, seed=2, simulator="episodes", optimal=(1.0, 1.0))
     session, asked, stopped = Session(model, spec), 0, 0
@@ -211,7 +213,7 @@ def changed(path, **fields: object) -> None:
     state = json.loads(bytes(arrays["json"]).decode()) | fields
     state = {name: value for name, value in state.items() if value is not None}
     arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
-    arrays["digest"] = digest(arrays)
+    arrays["digest"] = checksum(arrays)
     np.savez(path, **arrays)
 
 
@@ -349,7 +351,7 @@ def test_plot_returns_axes() -> None:
         ({"bonus_scale": -1.0}, "bonus_scale must be finite and at least 0"),
         ({"bonus_scale": float("inf")}, "bonus_scale must be finite"),
         ({"bonus_scale": None}, "bonus_scale must be a number"),
-        ({"policy_class": "linear"}, "policy_class must be one of markov, history"),
+        ({"policy_class": "linear"}, "policy_class must be history or markov; it is 'linear'"),
         ({"ties": "coin"}, "ties must be one of secondary, ladder, incumbent"),
         ({"algorithm": None}, "algorithm must be one of"),
         ({"optimal": (2.0, 1.0)}, "lower <= upper"),
@@ -360,6 +362,26 @@ def test_bad_values(change: dict, match: str) -> None:
     arguments = {"algorithm": "random", "episodes": 10, "optimal": (1.0, 1.0)} | change
     with pytest.raises(lm.ModelError, match=match):
         learn(lm.make(MAZE), **arguments)
+
+
+def test_a_run_can_be_read_without_its_rule(tmp_path) -> None:
+    register("mine", "bonus", RULES["greedy"].compute)
+    try:
+        learn(lm.make(MAZE), "mine", 100, optimal=(0.9, 1.0)).save(tmp_path)
+    finally:
+        del RULES["mine"]
+    run = load_run(tmp_path)
+    assert run.spec.algorithm == "mine"
+    assert repr(run).startswith("Run(mine, markov, 100 episodes, ")
+    with pytest.raises(lm.ModelError, match=r"algorithm must be one of .*; it is 'mine'"):
+        run.more(10)
+
+
+def test_a_spec_has_exact_types() -> None:
+    spec = Spec(episodes=1e3, seed=np.int64(7), delta=np.float32(0.5), bonus_scale=1)
+    types = {name: type(getattr(spec, name)) for name in ("episodes", "seed", "delta")}
+    assert types == {"episodes": int, "seed": int, "delta": float}
+    assert (spec.episodes, spec.seed, spec.delta, spec.bonus_scale) == (1000, 7, 0.5, 1.0)
 
 
 def test_what_would_read_beside_the_arrays_is_refused() -> None:

@@ -365,11 +365,6 @@ def test_many_first_states_and_large_graphs() -> None:
     assert simulate_counts(model, policy, 10**6).n.sum() == 4 * 10**6
 
 
-def test_unknown_simulator() -> None:
-    with pytest.raises(lm.ModelError, match="simulator must be one of counts, episodes"):
-        Simulator(tiny_model(), np.random.default_rng(0), "steps")
-
-
 @given(seeds)
 def test_a_simulator_plays_one_policy_after_the_other(seed):
     """Markov policies share all arrays but their actions, others share none; values are exact."""

@@ -38,8 +38,8 @@ def test_symbols_of_rewards_on_transitions_are_ranks_at_state_action_next():
     R[:, 0, 0, 1] = [0.1, 0.1]
     model = build(R=R)
     assert model.rewards_on_transitions
-    assert model.symbol_of(0, 0, 0, 0.2) == 1
-    assert model.symbol_of(0, 0, 0, 0.1) == 0
+    assert model.symbol_of(0, 0, 0, 0.2) == 0, "from the largest down"
+    assert model.symbol_of(0, 0, 0, 0.1) == 1
     assert model.symbol_of(0, 0, 1, 0.1) == 0
     assert model.symbol_of(0, 0, 1, 0.7) == -1
     assert model.symbol_of(0, 1, 1, 0.0) == -1, "that next state is impossible"

@@ -4,6 +4,8 @@ For confidence sets with memory, on both sides of `FEW_STATES`: up to there a me
 observation, above it those that some context has shown.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 
 from latentmdp import LatentMDP
 from latentmdp.counts import Counts
-from latentmdp.optimism import memory_search
 from latentmdp.optimism.confidence import rule_named
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.pareto import exact_history
 from latentmdp.optimism.plan import optimistic_plan
+from latentmdp.optimism.settings import SEARCH
 from optimism_twin import graph_value, random_counts, setting_of, small_model
 
 
@@ -54,7 +57,7 @@ def test_a_policy_does_not_know_the_context_behind_an_observation():
     assert plan.lower == pytest.approx(twin, abs=1e-9)
 
 
-def check_certificate(rng, algorithm, S, H, on_transitions=False):
+def check_certificate(rng, algorithm, S, H, on_transitions=False, search=SEARCH):
     """Plan a random problem; returns what is missing to the optimum of the class."""
     M, observe = int(rng.integers(2, 4)), bool(rng.integers(2))
     model = small_model(rng, M, S, 2, H, on_transitions, observe)
@@ -62,7 +65,9 @@ def check_certificate(rng, algorithm, S, H, on_transitions=False):
     visits = random_counts(rng, model, (100, 1000, 10**4, 10**5, 5, 0))
     if rng.integers(2):  # what one context shows, another has not seen yet
         visits[0] *= rng.integers(0, 2, visits[0].shape)
-    plan = optimistic_plan(model, visits, algorithm, "history", 1000, bonus_scale=scale)
+    plan = optimistic_plan(
+        model, visits, algorithm, "history", 1000, bonus_scale=scale, settings=search
+    )
     twin = graph_value(model, visits, algorithm, setting_of(model, scale), plan.policy)
     assert plan.lower == pytest.approx(twin, abs=1e-7 if algorithm == "ucrl" else 1e-9)
     best = exact(model, visits, algorithm, scale)
@@ -85,15 +90,16 @@ def test_certificates_of_models_with_more_states(algorithm, S, seed):
 def test_certificates_of_many_models_with_more_states(algorithm, problems, S):
     rng = np.random.default_rng(S)
     missing = np.array([check_certificate(rng, algorithm, S, 2) for _ in range(problems)])
-    if S <= memory_search.FEW_STATES:  # above, what nobody has shown has no memory
+    if SEARCH.few_states >= S:  # above, what nobody has shown has no memory
         assert (missing > 1e-9).mean() < 0.25
 
 
 @pytest.mark.parametrize(("algorithm", "problems"), [("bernstein", 60), ("ucrl", 15)])
 @pytest.mark.parametrize("few", [0, 12])
-def test_both_ways_to_list_next_states_are_sound(algorithm, problems, few, monkeypatch):
-    """The same sizes with `FEW_STATES` below and above them."""
-    monkeypatch.setattr(memory_search, "FEW_STATES", few)
+def test_both_ways_to_list_next_states_are_sound(algorithm, problems, few):
+    """The same sizes with `few_states` below and above them."""
+    search = replace(SEARCH, few_states=few)
     rng = np.random.default_rng(few)
     for i in range(problems):
-        check_certificate(rng, algorithm, *((2, 3, True) if i % 2 else (3, 3)))
+        size = (2, 3, True) if i % 2 else (3, 3, False)
+        check_certificate(rng, algorithm, *size, search)

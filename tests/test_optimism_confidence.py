@@ -16,8 +16,9 @@ from latentmdp.optimism.confidence import (
     register,
     rule_named,
 )
+from latentmdp.optimism.known import Known
 from latentmdp.optimism.markov import MarkovSearch
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.plan import optimistic_plan
 from optimism_twin import random_counts, small_model
 
@@ -48,7 +49,7 @@ def test_iota_is_the_papers():
 def test_mvp_coefficients_are_eq_3():
     found, setting = optimistic(VISITS, "mvp")
     iota = setting.iota
-    _, c1, c2, _, _ = found.coef.T
+    c1, c2 = found.rows.c1, found.rows.c2
     assert c1[0] == pytest.approx(4 * math.sqrt(2 * iota / 8))
     assert c2[0] == pytest.approx(16 * 3 * iota / 8)
 
@@ -56,20 +57,22 @@ def test_mvp_coefficients_are_eq_3():
 def test_bernstein_boxes_are_eq_2():
     found, setting = optimistic(np.array(VISITS) * 1000, "bernstein")
     unit = setting.iota / 8000
-    p, _, low, high = found.slot[:2].T
+    p, low, high = (x[:2] for x in (found.rows.p_hat, found.rows.lower, found.rows.upper))
     radius = 2 * np.sqrt(p * unit) + 5 * unit
     assert p == pytest.approx([0.75, 0.25])
     assert low == pytest.approx(p - radius)
     assert high == pytest.approx(p + radius)
-    assert found.coef[0, 3] == pytest.approx(5 * unit)  # what a never-seen next state may receive
+    assert found.rows.unseen[0] == pytest.approx(
+        5 * unit
+    )  # what a never-seen next state may receive
 
 
 def test_unvisited_rows_are_worth_the_cap():
     found, _ = optimistic(VISITS, "mvp")
-    assert found.coef[1, 2] == np.inf
+    assert found.rows.c2[1] == np.inf
     found, _ = optimistic(VISITS, "bernstein")
-    assert found.coef[1, 3] == 1.0  # the whole simplex
-    assert found.coef[1, 4] == 1.0
+    assert found.rows.unseen[1] == 1.0  # the whole simplex
+    assert found.rows.budget[1] == 1.0
 
 
 def test_without_any_visit_bernstein_goes_anywhere_and_mvp_is_worth_one():
@@ -88,17 +91,17 @@ def test_without_any_visit_bernstein_goes_anywhere_and_mvp_is_worth_one():
 
 def test_one_visit():
     found, setting = optimistic(VISITS, "mvp")
-    assert found.coef[2, 1] == pytest.approx(4 * math.sqrt(setting.iota))
-    assert found.coef[2, 2] == pytest.approx(48 * setting.iota)
+    assert found.rows.c1[2] == pytest.approx(4 * math.sqrt(setting.iota))
+    assert found.rows.c2[2] == pytest.approx(48 * setting.iota)
     found, _ = optimistic(VISITS, "bernstein")
-    assert tuple(found.slot[2, 2:]) == (0.0, 1.0)  # boxes are clipped to [0, 1]
+    assert (found.rows.lower[2], found.rows.upper[2]) == (0.0, 1.0)  # boxes are clipped to [0, 1]
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 2.0, 50.0])
 def test_bonus_scale_keeps_the_backup_monotone(scale):
     """`c1^2 <= c2` also where the scale is above `S / supp`."""
     found, setting = optimistic(np.array(VISITS) * 10, "mvp", scale=scale)
-    _, c1, c2, _, _ = found.coef.T
+    c1, c2 = found.rows.c1, found.rows.c2
     assert (c1[[0, 2]] ** 2 <= c2[[0, 2]] * (1 + 1e-12)).all()
     assert c1[0] == pytest.approx(scale * 4 * math.sqrt(2 * setting.iota / 80))
     if scale <= 1.5:
@@ -110,26 +113,34 @@ def test_bonus_scale_keeps_the_backup_monotone(scale):
 def test_bonus_scale_multiplies_the_radius():
     big = np.array(VISITS) * 10**6
     (one, _), (half, _) = (optimistic(big, "bernstein", scale=x) for x in (1.0, 0.5))
-    p = one.slot[:2, 0]
-    assert one.slot[:2, 3] - p == pytest.approx(2 * (half.slot[:2, 3] - p))
-    assert one.coef[0, 3] == pytest.approx(2 * half.coef[0, 3])
+    p = one.rows.p_hat[:2]
+    assert one.rows.upper[:2] - p == pytest.approx(2 * (half.rows.upper[:2] - p))
+    assert one.rows.unseen[0] == pytest.approx(2 * half.rows.unseen[0])
 
 
 def test_lucrl_pays_at_every_step_at_most_one():
     found, _ = optimistic(np.array(VISITS) * 100, "lucrl")
-    assert found.coef[0, 0] == pytest.approx(min(1, math.sqrt(15 * math.log(1000) / 800)))
-    assert (found.coef[[0, 2], 1:3] == 0).all()
+    assert found.rows.gain[0] == pytest.approx(min(1, math.sqrt(15 * math.log(1000) / 800)))
+    assert not found.rows.c1[[0, 2]].any()
+    assert not found.rows.c2[[0, 2]].any()
+
+
+def coefficients(model):
+    """`(5, rows)`"""
+    rows = model.rows
+    return np.array([rows.gain, rows.c1, rows.c2, rows.unseen, rows.budget])
 
 
 def listed(model):
     """The numbers of everything that the model's rows list."""
-    return model.slot[model.listing()[1]]
+    rows, slot = model.rows, model.listing()[1]
+    return np.array([x[slot] for x in (rows.p_hat, rows.reward, rows.lower, rows.upper)])
 
 
 def test_posterior_sample_is_a_distribution_over_all_next_states():
     found, _ = optimistic(VISITS, "psrl")
-    assert (found.listed.stop - found.candidates.start[:-1]).tolist() == [3, 3, 3]
-    assert found.p_hat.reshape(3, 3).sum(axis=1) == pytest.approx(1.0)
+    assert (found.rows.stop - found.rows.start[:-1]).tolist() == [3, 3, 3]
+    assert found.rows.p_hat.reshape(3, 3).sum(axis=1) == pytest.approx(1.0)
 
 
 def test_a_slot_without_visits_is_a_never_seen_state():
@@ -145,7 +156,7 @@ def test_a_slot_without_visits_is_a_never_seen_state():
         bare = OptimisticModel.of(
             known, Counts.from_visits(counts.visits()), rule_named(algorithm), setting
         )
-        assert np.array_equal(along.coef, bare.coef)
+        assert np.array_equal(coefficients(along), coefficients(bare))
         a, b = (
             optimistic_plan(model, counts, algorithm),
             optimistic_plan(model, counts.visits(), algorithm),
@@ -170,7 +181,7 @@ def test_refreshing_changed_rows_equals_starting_afresh():
             found.refresh(counts, np.array([row]), rule_named(name), setting)
         again = OptimisticModel.of(known, counts, rule_named(name), setting)
         assert np.array_equal(listed(found), listed(again))
-        assert np.array_equal(found.coef, again.coef)
+        assert np.array_equal(coefficients(found), coefficients(again))
 
 
 @pytest.mark.parametrize("name", ["mvp", "bernstein", "greedy", "secondary"])
@@ -193,9 +204,9 @@ def test_compiled_refresh_equals_the_rule(name, scale, on_transitions):
     search.update(counts, changed)
     again = MarkovSearch(known, rule, setting, counts)
     assert listed(search.model) == pytest.approx(listed(again.model), rel=1e-14)
-    finite = np.isfinite(again.model.coef)
-    assert (np.isfinite(search.model.coef) == finite).all()
-    assert search.model.coef[finite] == pytest.approx(again.model.coef[finite], rel=1e-14)
+    one, two = coefficients(search.model), coefficients(again.model)
+    assert (np.isfinite(one) == np.isfinite(two)).all()
+    assert one[np.isfinite(one)] == pytest.approx(two[np.isfinite(two)], rel=1e-14)
     assert search.upper == pytest.approx(again.upper, rel=1e-14)
 
 
@@ -216,7 +227,7 @@ def test_a_new_rule_is_one_function_and_one_line():
     ("changes", "message"),
     [
         ({"algorithm": "mpv"}, "algorithm must be one of"),
-        ({"policy_class": "memory"}, "policy_class must be markov or history"),
+        ({"policy_class": "memory"}, "policy_class must be history or markov; it is 'memory'"),
         ({"episodes": 0}, "episodes must be at least 1"),
         ({"delta": 2.0}, "delta must lie strictly between 0 and 1"),
         ({"bonus_scale": -1.0}, "bonus_scale must be finite"),

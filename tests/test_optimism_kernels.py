@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.kernels import optimistic_bonus, optimistic_interval
-from latentmdp.kernels.optimistic_arena import child_of
-from latentmdp.kernels.optimistic_backup import compiled
-from latentmdp.kernels.optimistic_bonus import bonus_block
-from latentmdp.kernels.optimistic_interval import interval_values
+from latentmdp.kernels import optimistic_interval, optimistic_step
 from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
+from latentmdp.optimism.known import Known
 from latentmdp.optimism.markov import MarkovSearch
-from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import optimistic_plan
 from optimism_twin import backup, random_counts, small_model, table_value
 
@@ -29,6 +25,12 @@ def make_search(model, visits, algorithm, scale=1.0, episodes=1000):
     setting = Setting(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
     counts = Counts.from_visits(visits)
     return MarkovSearch(known, rule_named(algorithm), setting, counts), setting
+
+
+def table_of(search, table):
+    """The search's value of a table."""
+    search.set_table(table)
+    return search.evaluate(search.policy)
 
 
 class Row:
@@ -44,19 +46,25 @@ class Row:
 
     def value(self, v):
         """The kernel's value of state 0 when the next states are worth `v`."""
-        x = self.search.arena
-        x.F[x.alpha + x.S : x.alpha + 2 * x.S] = v
-        compiled(x.interval)[0].ctypes(x.here, 0, 1, x.every, x.policy, -1, 0, 1, 0, x.q)
-        return x.F[x.q]
+        x, out = self.search.arrays, self.search.arrays.work.backed_up
+        x.current.value[x.S : 2 * x.S, 0] = v
+        x.work.wanted[:] = True
+        optimistic_step.settle(x.rows, x.nodes, 1, 0, 1, x.current)
+        where = (x.rows, x.nodes, 0, 1, x.work.wanted, self.search.policy, -1, 0, 1)
+        optimistic_step.backup(*where, x.current, out, x.scratch)
+        return out[0, 0]
 
     def weights(self, v, through_cap=0.0):
         """The kernel's derivative."""
-        x = self.search.arena
-        x.F[x.alpha] = self.value(v)
-        x.F[x.g : x.g + x.N] = 0.0
-        x.F[x.g] = 1.0
-        compiled(x.interval)[1].ctypes(x.here, 0, 1, x.policy, 0, through_cap)
-        return x.F[x.g + x.S : x.g + 2 * x.S].copy()
+        x, reach = self.search.arrays, self.search.arrays.work.reach
+        x.current.value[0, 0] = self.value(v)
+        reach[:] = 0.0
+        reach[0, 0] = 1.0
+        policy = self.search.policy
+        optimistic_step.push(
+            x.rows, x.nodes, 0, 1, policy, x.current, reach, through_cap, x.scratch
+        )
+        return reach[x.S : 2 * x.S, 0].copy()
 
     def twin(self, v):
         return backup(self.model, self.visits, self.algorithm, self.setting, 0, 0, 0, v)
@@ -102,7 +110,7 @@ def test_policies_equal_the_slow_twin(algorithm, on_transitions):
         search, setting = make_search(model, visits, algorithm, float(rng.choice([0.01, 0.1, 1])))
         table = rng.integers(0, 2, (3, 3))
         slow = table_value(model, visits, algorithm, setting, table)
-        assert search.evaluate(table) == pytest.approx(slow, abs=1e-9)
+        assert table_of(search, table) == pytest.approx(slow, abs=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "ucrl"])
@@ -212,24 +220,22 @@ def test_dropping_the_cap_breaks_at_most_one():
     known, counts = Known.of(model), Counts.from_visits((P * 1000).astype(int))
     table = np.zeros((4, 2), dtype=int)
     rule, setting = rule_named("bernstein"), Setting(1, 2, 1, 4, 1000)
-    assert MarkovSearch(known, rule, setting, counts).evaluate(table) == 1.0
+    assert table_of(MarkovSearch(known, rule, setting, counts), table) == 1.0
     uncapped = dataclasses.replace(rule, cap=np.inf)
-    assert MarkovSearch(known, uncapped, setting, counts).evaluate(table) > 1.1
+    assert table_of(MarkovSearch(known, uncapped, setting, counts), table) > 1.1
 
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):
-    """Kernels reached by address give what the same functions give uncompiled."""
-    for module in (optimistic_bonus, optimistic_interval):
-        monkeypatch.setattr(module, "child_of", child_of.py_func)
-    for name in ("sort_layer", "narrow_values", "wide_rows"):
-        plain = getattr(optimistic_interval, name).py_func
-        monkeypatch.setattr(optimistic_interval, name, plain)
+    """What is compiled gives what the same functions give uncompiled."""
     rng = np.random.default_rng(9)
-    kernels = (("mvp", bonus_block), ("bernstein", interval_values))
-    for (algorithm, kernel), size in itertools.product(kernels, (1, 2, 50, 1000)):
-        row = Row(rng, algorithm, 0.05, sizes=(size,))
-        expected = row.value(rng.random(4))
-        x = row.search.arena
-        x.F[x.q] = -1.0
-        kernel.py_func(x, 0, 1, x.every, x.policy, -1, 0, 1, 0, x.q)
-        assert x.F[x.q] == pytest.approx(expected, abs=1e-15)
+    for algorithm, size in itertools.product(("mvp", "bernstein"), (1, 2, 50, 1000)):
+        row, v = Row(rng, algorithm, 0.05, sizes=(size,)), rng.random(4)
+        value, weights = row.value(v), row.weights(v)
+        with monkeypatch.context() as patch:
+            for name in ("bonus_backup", "bonus_push", "box_backup", "box_push", "sort_defaults"):
+                plain = getattr(optimistic_step, name).py_func
+                patch.setattr(optimistic_step, name, plain)
+            patch.setattr(optimistic_interval, "visit_rows", optimistic_interval.visit_rows.py_func)
+            row.search.arrays.work.backed_up[:] = -1.0
+            assert row.value(v) == pytest.approx(value, abs=1e-15)
+            np.testing.assert_allclose(row.weights(v), weights, atol=1e-15)

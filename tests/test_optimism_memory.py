@@ -6,10 +6,12 @@ import pytest
 import latentmdp as lm
 from latentmdp.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.growth import Growth, Kind
-from latentmdp.optimism.memory import Observations, _g_statistic, drifted, likelihoods, pools
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.memory import _g_statistic, drifted, likelihoods, pools
+from latentmdp.optimism.memory_graph import MemoryGraph
 from latentmdp.optimism.memory_search import MemorySearch
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.settings import MemoryKind
 from optimism_twin import random_counts
 
 MAZE = "maze:size=4,goals=3,horizon=10"
@@ -19,17 +21,17 @@ def parts(model, visits):
     known, counts = Known.of(model), Counts.from_visits(visits)
     setting = Setting(known.M, known.S, known.A, known.H, 1000)
     found = OptimisticModel.of(known, counts, rule_named("mvp"), setting)
-    return known, counts, Observations.of(found), found
+    return known, counts, found.shown(), found
 
 
 def grow(model, visits, side, nodes=60_000):
     """The memory in full: all actions are expanded. With it, its likelihoods."""
     known, counts, seen, _ = parts(model, visits)
     setting = Setting(known.M, known.S, known.A, known.H, 1000)
-    graph = Growth(known, seen, Kind(nodes, side, every=True))
+    graph = MemoryGraph(known, seen, MemoryKind(nodes, side, every=True))
     graph.start(likelihoods(known, counts, seen, all_pairs(known)))
-    assert graph.solve(0, MemorySearch(known, rule_named("mvp"), setting, counts)).fits
-    return graph.memory(np.ones(graph.nodes, dtype=bool)), graph.likelihood
+    assert graph.solve(MemorySearch(known, rule_named("mvp"), setting, counts)).fits
+    return graph.part(np.ones(graph.count, dtype=bool)), graph.memory.likelihood
 
 
 def all_pairs(known):
@@ -80,7 +82,7 @@ def test_pooled_beliefs_merge_as_in_the_true_model(n):
         random_counts(np.random.default_rng(n), model, (n,)),
         np.rint(model.P * 2**40).astype(np.int64),
     ):
-        sizes.append(grow(model, visits, 1e-9)[0].N)
+        sizes.append(len(grow(model, visits, 1e-9)[0].state))
     assert sizes[0] == sizes[1]
 
 
@@ -90,22 +92,23 @@ def test_children_follow_from_beliefs():
     visits = random_counts(np.random.default_rng(1), model, (50,))
     known, _, seen, _ = parts(model, visits)
     memory, likelihood = grow(model, visits, 1e-9)
-    D = (known.H + 1) * known.S
+    place = {int(number): i for i, number in enumerate(memory.number)}
     rng = np.random.default_rng(2)
-    for n in rng.integers(0, memory.N, 200):
+    for n in rng.integers(0, len(memory.state), 200):
         s, t, a = memory.state[n], memory.step[n], int(rng.integers(known.A))
         lo, hi = seen.start[s * known.A + a], seen.start[s * known.A + a + 1]
         for o in range(lo, hi):
             child = memory.succ[memory.edge[n, a] + o - lo]
             if t + 1 == known.H:
-                assert child == known.H * known.S + seen.next[o]
+                assert child == memory.span[known.H] + seen.next[o]
                 continue
             b = memory.belief[n] * likelihood[o]
-            if b.sum() == 0.0 or child < D:
+            if b.sum() == 0.0 or child not in place:
                 continue
-            assert memory.state[child - D] == seen.next[o]
-            assert memory.step[child - D] == t + 1
-            assert memory.belief[child - D] == pytest.approx(b / b.sum(), abs=1e-8)
+            i = place[child]
+            assert memory.state[i] == seen.next[o]
+            assert memory.step[i] == t + 1
+            assert memory.belief[i] == pytest.approx(b / b.sum(), abs=1e-8)
 
 
 def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
@@ -117,12 +120,12 @@ def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
     P = np.full((2, 3, 1, 3), 1 / 3)
     nu = np.array([[1.0, 0, 0], [1.0, 0, 0]])
     model = lm.LatentMDP.from_arrays(P, np.zeros((2, 3, 1)), [0.5, 0.5], nu, 3)
-    known = Known.of(model)
     memory, _ = grow(model, visits, 1e-9)
-    at_1 = [n for n in range(memory.N) if memory.step[n] == 1 and memory.state[n] == 1]
+    at_1 = np.flatnonzero((memory.step == 1) & (memory.state == 1))
     assert memory.belief[at_1].tolist() == [[1.0, 0.0]]  # seen state 1: context 0
-    D = (known.H + 1) * known.S
-    children = {int(memory.state[c - D]): c - D for c in memory.succ[memory.edge[at_1[0], 0] :][:2]}
+    place = {int(number): i for i, number in enumerate(memory.number)}
+    found = [place[child] for child in memory.succ[memory.edge[at_1[0], 0] :][:2]]
+    children = {int(memory.state[i]): i for i in found}
     assert memory.belief[children[0]].tolist() == [1.0, 0.0]
     assert memory.belief[children[1]].tolist() == [1.0, 0.0]  # context 1 was excluded, and stays so
 
@@ -130,7 +133,7 @@ def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
 def test_cells_merge_what_is_close():
     model = lm.make("garnet:contexts=3,states=8,actions=2,horizon=5", observe_rewards=False)
     visits = random_counts(np.random.default_rng(1), model, (1000,))
-    exact, cells, coarse = (grow(model, visits, side)[0].N for side in (1e-9, 0.1, 0.3))
+    exact, cells, coarse = (len(grow(model, visits, side)[0].state) for side in (1e-9, 0.1, 0.3))
     assert exact > cells > coarse
 
 
@@ -138,7 +141,7 @@ def test_whole_histories_never_merge():
     model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
     visits = random_counts(np.random.default_rng(1), model, (1000,))
     memory, _ = grow(model, visits, 0.0)
-    inner = memory.succ[memory.succ >= (model.H + 1) * model.S]
+    inner = memory.succ[np.isin(memory.succ, memory.number)]
     assert len(np.unique(inner)) == len(inner)
 
 

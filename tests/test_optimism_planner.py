@@ -1,18 +1,22 @@
 """The planner that is called again and again: ties, warm starts, resuming."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.kernels.optimistic_sweep import propose
-from latentmdp.learning.session import Session, Spec
-from latentmdp.optimism import ties
+from latentmdp.kernels.optimistic_mix import mix
+from latentmdp.learning.session import Session
+from latentmdp.learning.spec import Spec
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.markov import EQUAL, MarkovSearch, Patience
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.kicks import Backoff
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.plan import make_planner, optimistic_plan
 from latentmdp.optimism.reference import Reference
+from latentmdp.optimism.settings import SEARCH
 from optimism_twin import (
     graph_value,
     random_counts,
@@ -21,6 +25,9 @@ from optimism_twin import (
     small_model,
 )
 from strategies import random_model
+from test_optimism_search import swept_once
+
+EQUAL = SEARCH.equal
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
@@ -146,10 +153,10 @@ def test_one_context_is_plain_backward_induction():
             assert plan.lower == pytest.approx(plan.upper, abs=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+@pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "lucrl"])
 @pytest.mark.parametrize("name", ["markov", "history"])
-def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
-    """Remembered values after some rows changed are, to the bit, those of a new evaluation."""
+def test_an_updated_search_equals_a_new_one(algorithm, name):
+    """Bound and values after some rows changed are, to the bit, those from nothing."""
     rng = np.random.default_rng(5)
     model = small_model(rng, 3, 4, 2, 4)
     known, setting = Known.of(model), Setting(3, 4, 2, 4, 1000, 0.1, 0.02)
@@ -157,28 +164,21 @@ def test_values_brought_up_to_date_equal_values_from_nothing(algorithm, name):
     planner = make_planner(known, rule_named(algorithm), setting, name, np.random.default_rng(0))
     planner.replan(counts)
     search = planner.searches[0]
-    x = search.arena
-    policies = rng.integers(0, 2, (5, x.N))  # more than are remembered
-    policies[3:] = policies[0]  # some are alike: but for a node, and a few
-    policies[3, rng.integers(x.N)] ^= 1
-    policies[4, rng.choice(x.N, 3, replace=False)] ^= 1
-    for _ in range(60):
+    for _ in range(10):
         rows = rng.choice(counts.rows, 2, replace=False)
         for row in rows:
             counts.n[row] += 50
             counts.n_next[counts.indptr[row]] += 50
             counts.snapshot(row)
         search.update(counts, rows)
-        policy = policies[rng.integers(len(policies))]
-        value, values = search.evaluate(policy), x.F[x.alpha : x.alpha + x.N * x.M].copy()
-        bound, known_q = search.upper, x.F[x.known_q : x.known_q + 4 * 4 * 2 * 3].copy()
-        if rng.random() < 0.5:
-            continue
-        x.I[x.age : x.age + 4] = 0  # forget
-        assert search.evaluate(policy) == value
-        assert search.bound(range(3)) == bound
-        np.testing.assert_array_equal(x.F[x.alpha : x.alpha + x.N * x.M], values)
-        np.testing.assert_array_equal(x.F[x.known_q : x.known_q + len(known_q)], known_q)
+        new = type(search)(known, search.rule, setting, counts)
+        if name == "history":
+            new.remember(search.memory, search.policy)
+        policy = rng.integers(0, 2, search.N)
+        assert search.evaluate(policy) == new.evaluate(policy)
+        assert search.upper == new.upper
+        np.testing.assert_array_equal(search.arrays.current.value, new.arrays.current.value)
+        np.testing.assert_array_equal(search.arrays.known_action, new.arrays.known_action)
 
 
 def test_mixing_finds_an_argmax_that_exploits():
@@ -199,21 +199,23 @@ def test_mixing_finds_an_argmax_that_exploits():
     assert second.evaluate(policy) >= second.evaluate(plain) - EQUAL
 
 
-def maze_planner(visits, seed=0):
+def maze_planner(visits, seed=0, settings=SEARCH):
     """A planner for a maze after such visits of its rows, and its counts."""
     model = lm.make("maze:size=4,goals=3,horizon=15")
     rng = np.random.default_rng(seed)
     counts = Counts.from_visits(random_counts(rng, model, visits))
     setting = setting_of(model, episodes=10**6)
-    return make_planner(Known.of(model), rule_named("mvp"), setting, "markov", rng), counts
+    rule = rule_named("mvp")
+    planner = make_planner(Known.of(model), rule, setting, "markov", rng, settings=settings)
+    return planner, counts
 
 
-@pytest.mark.parametrize("hope", [10.0, 1e9])
+@pytest.mark.parametrize("share", [0.1, 1e-9])
 @pytest.mark.parametrize("seed", range(3))
-def test_exploring_must_promise_a_share_of_what_it_costs(hope, seed, monkeypatch):
+def test_exploring_must_promise_a_share_of_what_it_costs(share, seed, monkeypatch):
     """All are argmaxes of the first model; the second prefers its own policy by a hair."""
-    monkeypatch.setattr(ties, "HOPE", hope)
-    planner, counts = maze_planner((2, 10**5, 10**5, 10**5, 10**4), seed)
+    settings = replace(SEARCH, gain_per_loss=share)
+    planner, counts = maze_planner((2, 10**5, 10**5, 10**5, 10**4), seed, settings)
     found = planner.replan(counts)
     first, second, third = planner.searches
     assert found.value >= first.upper - EQUAL
@@ -222,7 +224,7 @@ def test_exploring_must_promise_a_share_of_what_it_costs(hope, seed, monkeypatch
     loss = third.evaluate(third.policy) - third.evaluate(second.policy)
     assert 1e-5 < gain < 1e-2
     assert loss > 0.1
-    exploits = gain < loss / hope
+    exploits = gain < loss * share
     np.testing.assert_array_equal(planner.policy, (third if exploits else second).policy)
     asked, rule = [], planner._by_secondary  # a policy that exploits is kept, else all is asked
     monkeypatch.setattr(planner, "_by_secondary", lambda top: asked.append(top) or rule(top))
@@ -236,7 +238,7 @@ def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
     planner.replan(counts)
     second, third = planner.searches[1:]
     planner._catch_up(2)
-    good = third.improve(planner.effort, planner.kicks)
+    good = third.improve(planner.effort, planner.kick_stream)
     second.policy[:] = 0
     second.improve = lambda *_: second.evaluate(second.policy)  # finds nothing
     assert second.evaluate(second.policy) < good
@@ -247,8 +249,6 @@ def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
     """The slow twin of mixed sweeps are plain ones: twice the same objective."""
-    from latentmdp.kernels.optimistic_mix import mix
-
     rng = np.random.default_rng(3)
     changed = 0
     for _ in range(30):
@@ -260,24 +260,20 @@ def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
         )
         table = rng.integers(0, 2, (4, 3))
         for search in (one, two, twin):
-            search.table[:] = table
-        x, y, z = one.arena, two.arena, twin.arena
+            search.set_table(table)
         for _ in range(2):
-            twin.evaluate(twin.policy)
-            changed += propose(z.here, z.policy, z.policy, 0, 0.0) >= 0.0
+            changed += swept_once(twin)
         for search in (one, two):
             search.evaluate(search.policy)
-        value = mix(x.here, y.here, x.policy, np.array([2.0]), 0.0)
+        value = mix(one.search, two.search, one.policy, np.array([2.0]), 0.0)
         assert value == pytest.approx(twin.evaluate(twin.policy), abs=1e-12)
         assert value == pytest.approx(one.evaluate(one.policy), abs=1e-12)
         assert value == pytest.approx(two.evaluate(one.policy), abs=1e-12)
-        np.testing.assert_array_equal(one.policy, two.policy)
+        np.testing.assert_array_equal(one.policy, twin.policy)
     assert changed > 30
 
 
 def test_mixing_stops_at_the_first_weight_that_is_enough():
-    from latentmdp.kernels.optimistic_mix import mix
-
     rng = np.random.default_rng(4)
     model = small_model(rng, 3, 3, 2, 4)
     counts = Counts.from_visits(random_counts(rng, model, (20, 1000)))
@@ -287,29 +283,28 @@ def test_mixing_stops_at_the_first_weight_that_is_enough():
         one, two = (
             MarkovSearch(known, rule_named(name), setting, counts) for name in ("mvp", "greedy")
         )
-        one.table[:] = two.table[:] = 0
         for search in (one, two):
             search.evaluate(search.policy)
-        x, y = one.arena, two.arena
-        reached.append(mix(x.here, y.here, x.policy, np.array([1e-9, 1e9]), enough))
+        weights = np.array([1e-9, 1e9])
+        reached.append(mix(one.search, two.search, one.policy, weights, enough))
         best = optimistic_plan(model, counts.visits(), "mvp", episodes=1000, bonus_scale=0.02)
     assert reached[0] < reached[1] <= best.upper + 1e-9
 
 
 def test_what_keeps_failing_is_tried_less_and_less_often():
-    patience, tried = Patience(), []
+    backoff, tried = Backoff(), []
     for turn in range(40):
-        patience.turn()
-        if patience.due:
+        backoff.turn()
+        if backoff.due:
             tried.append(turn)
-            patience.tried(helped=turn == 18, most=7)
+            backoff.tried(helped=turn == 18, most=7)
     assert tried == [0, 1, 4, 11, 18, 19, 20, 23, 30, 37]
-    resumed = Patience()
-    resumed.restore(np.array(patience.state()))
-    assert resumed.state() == patience.state() == [7, 5]
-    patience.tried(helped=True, most=7)
-    patience.turn()
-    assert patience.due
+    resumed = Backoff()
+    resumed.restore(np.array(backoff.state()))
+    assert resumed.state() == backoff.state() == [7, 5]
+    backoff.tried(helped=True, most=7)
+    backoff.turn()
+    assert backoff.due
 
 
 def test_proposals_of_no_use_rest(monkeypatch):

@@ -9,10 +9,13 @@ import latentmdp as lm
 from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_sweep import propose
 from latentmdp.optimism.confidence import Bonus, Rule, rule_named
-from latentmdp.optimism.markov import Effort, Kicks, MarkovSearch
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.kicks import draw_kicks
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.markov import MarkovSearch
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.plan import optimistic_plan
+from latentmdp.optimism.settings import SEARCH, Effort
 from optimism_twin import (
     COMPARED,
     best_history,
@@ -30,6 +33,15 @@ def optimistic_model(model, visits, algorithm, setting):
     return OptimisticModel.of(
         Known.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
     )
+
+
+def swept_once(search):
+    """One sweep from the current policy, taken over unchecked; whether it changed anything."""
+    x = search.arrays
+    search.evaluate(search.policy)
+    changed = propose(search.search, search.policy, x.root, 0.0, x.trial) >= 0.0
+    search.policy[:] = x.work.proposal
+    return changed
 
 
 # -------------------------------------------------------------------- the exact solvers
@@ -166,26 +178,23 @@ def test_the_smallest_case_in_which_a_sweep_lowers_the_objective():
 
     counts = Counts.from_visits((P * 1000).astype(int))
     search = MarkovSearch(Known.of(model), Rule("given", "bonus", given), setting_of(model), counts)
-    none = Kicks(np.random.default_rng(0), 2, 2).draw(
-        Effort(0, False, 1, 0.0, 0, 0), search.arena.N
-    )
     a, b = np.zeros((2, 3), dtype=int), np.zeros((2, 3), dtype=int)
     b[1, 1] = 1
-    assert search.evaluate(a) == pytest.approx(0.650)
-    assert search.evaluate(b) == pytest.approx(0.455)
-
-    x = search.arena
-    search.table[:] = a
-    search.evaluate(search.policy)
-    propose(x.here, x.policy, x.policy, 0, 0.0)
+    search.set_table(b)
+    assert search.evaluate(search.policy) == pytest.approx(0.455)
+    search.set_table(a)
+    assert search.evaluate(search.policy) == pytest.approx(0.650)
+    swept_once(search)
     assert search.table[1, 1] == 1  # the unchecked sweep takes b
     assert search.evaluate(search.policy) == pytest.approx(0.455)
-    for effort in (Effort(0, False, 5, 1e-12, 0, 0), Effort(5, True, 5, 1e-12, 0, 0)):
-        search.table[:] = a
-        assert search.search(effort, none) == pytest.approx(0.650)  # the search does not
+    unchecked = Effort(np.inf, 5, 0, False, 1e-12, 0, 0)
+    checked = Effort(np.inf, 5, 5, True, 1e-12, 0, 0)
+    for effort in (unchecked, checked):
+        search.set_table(a)
+        assert search.polish(effort) == pytest.approx(0.650)  # the search does not
         assert search.table[1, 1] == 0
-    search.table[:] = b
-    assert search.search(Effort(5, True, 5, 1e-12, 0, 0), none) == pytest.approx(0.650)
+    search.set_table(b)
+    assert search.polish(checked) == pytest.approx(0.650)
 
 
 def test_below_the_cap_a_sweep_never_lowers_the_objective():
@@ -197,34 +206,24 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
         counts = Counts.from_visits(visits)
         rule = dataclasses.replace(rule_named(("mvp", "bernstein")[i % 2]), cap=10.0)
         search = MarkovSearch(Known.of(model), rule, setting_of(model, 0.02), counts)
-        x = search.arena
-        search.table[:] = rng.integers(0, 2, search.table.shape)
+        search.set_table(rng.integers(0, 2, search.table.shape))
         before = search.evaluate(search.policy)
         if before > 1.0:
             continue
-        tried += propose(x.here, x.policy, x.policy, 0, 0.0) >= 0.0
+        tried += swept_once(search)
         assert search.evaluate(search.policy) >= before - 1e-12
     assert tried > 20
 
 
-def test_kicks_drawn_ahead_are_those_drawn_one_by_one(monkeypatch):
-    """Whatever kinds come when, and whenever the stream is asked for."""
-    few, jolting = Effort(0, False, 1, 1e-7, 2, 0), Effort(1, True, 10, 1e-9, 1, 3)
-    wanted = [(few, 7)] * 20 + [(few, 9)] * 3 + [(jolting, 9)] * 18 + [(few, 7)]
-    states, draws = [], []
-    for ahead in (16, 1):
-        monkeypatch.setattr(Kicks, "AHEAD", ahead)
-        kicks = Kicks(np.random.default_rng(3), 4, 2)
-        ask = np.random.default_rng(1).random(len(wanted)) < 0.2
-        drawn, state = [], []
-        for kind, asked in zip(wanted, ask, strict=True):
-            drawn.append(kicks.draw(*kind))
-            if asked:
-                state.append(kicks.stream().bit_generator.state)
-        states.append([*state, kicks.stream().bit_generator.state])
-        draws.append(drawn)
-    assert states[0] == states[1]
-    for one, other in zip(*draws, strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b)
-    assert any(not np.array_equal(a[0], b[0]) for a, b in zip(draws[0], draws[0][1:], strict=False))
+def test_kicks_are_as_many_and_as_strong_as_asked():
+    rng, tiny = np.random.default_rng(3), Effort(400, 1, 1, True, 0.0, 50, 40)
+    kicks = draw_kicks(rng, tiny, SEARCH, 3, 4, 500)
+    assert kicks.tilt.shape == (50, 3)
+    assert (kicks.tilt > 0).all()
+    assert set(kicks.through_cap) <= set(SEARCH.through_cap)
+    assert kicks.jolt.shape == (40, 500)
+    assert kicks.jolt.max() == 3
+    assert (kicks.jolt[::2] >= 0).all()  # every other one starts anew
+    assert 0.3 < (kicks.jolt[1::2] >= 0).mean() < 0.5  # the others switch 40% of the nodes
+    none = draw_kicks(rng, tiny._replace(jolts=0), SEARCH, 3, 4, 500)
+    assert none.jolt.shape == (0, 500)

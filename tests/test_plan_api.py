@@ -14,8 +14,8 @@ from hypothesis import given, settings
 
 import brute
 from latentmdp import LatentMDP, ModelError, Plan, PolicyGraph, evaluate, load_policy, make, plan
+from latentmdp._interrupts import interrupts_raised
 from latentmdp.cli import run
-from latentmdp.planning.budget import insisting_on_interrupts
 from latentmdp.planning.costs import negated
 from latentmdp.planning.plan import STATUSES, plan_whole, relative_gap
 from strategies import models
@@ -187,10 +187,10 @@ def test_ctrl_c_ends_callers_that_would_go_on_also_if_the_plan_is_done(policy_cl
 
 def test_an_interrupt_that_something_swallows_is_raised_at_last():
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), insisting_on_interrupts(), suppress(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interrupts_raised(), suppress(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
-    with insisting_on_interrupts():
+    with interrupts_raised():
         pass
 
 

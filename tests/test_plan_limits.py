@@ -170,7 +170,7 @@ def test_policies_that_are_cut_to_fit_keep_their_certificates(model, seed):
     best = brute.best_history_value(model)
     near = 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(extraction, "SMALL", int(rng.integers(1, 30)))
+        context.setattr(extraction, "SMALL_POLICY", int(rng.integers(1, 30)))
         for method in ("layers", "grid"):
             found = plan(model, method=method, gap=None, memory_limit=int(rng.integers(1, 10**5)))
             assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=near)
@@ -180,7 +180,7 @@ def test_policies_that_are_cut_to_fit_keep_their_certificates(model, seed):
 @pytest.mark.parametrize("method", ["layers", "grid"])
 def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, method):
     """Policies written on the way, to know how long that takes, change no answer."""
-    monkeypatch.setattr(extraction, "EARLY", 0.0)
+    monkeypatch.setattr(extraction, "FIRST_WRITE", 0.0)
     model = make("bandit:horizon=30", observe_rewards=False)
     limits = {"gap": None, "work_limit": 200_000, "method": method}
     a, b = (plan(model, time_limit=seconds, **limits) for seconds in (None, 600.0))

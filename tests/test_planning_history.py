@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import brute
 import latentmdp as lm
-from latentmdp.kernels.history_graph import ROW, ROWS
+from latentmdp.kernels.beliefs import N_INNER, NONE
 from latentmdp.planning.belief_graph import GraphSearch
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import METHODS, Allowed, plan_history
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.history import HISTORY_METHODS, plan_history
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.policy import PolicyGraph
 from strategies import random_model
 
@@ -209,17 +210,19 @@ def test_a_layer_that_grows_is_entered_once(monkeypatch):
     Entered twice, or with second rows for old nodes, it would overrun the list of inner nodes.
     """
     model = lm.make("bandit", observe_rewards=False)
-    joint = joint_view(model)
+    joint = observation_model(model)
     corners = build_grid(joint, model.H, model.S, 1)
     search = GraphSearch(joint, start_beliefs(model), model.H, corners)
     expanded = []
     expand = search._expand
-    monkeypatch.setattr(search, "_expand", lambda i, *rest: expanded.append(i) or expand(i, *rest))
+    monkeypatch.setattr(
+        search, "_expand", lambda chosen, *rest: expanded.extend(chosen) or expand(chosen, *rest)
+    )
     search.advance(20_000, Allowed(1e-6, 0.0), Budget(None, None), 2**30)
     assert len(expanded) > len(set(expanded))  # the case arises
     assert sorted(search.order) == sorted(set(expanded))
-    rows = search.graph.node[: search.nodes, ROW]
-    assert np.array_equal(np.sort(rows[rows >= 0]), np.arange(search.graph.count[ROWS]))
+    rows = search.graph.row[: search.nodes]
+    assert np.array_equal(np.sort(rows[rows != NONE]), np.arange(search.graph.used[N_INNER]))
 
 
 def test_exact_ignores_the_gap():
@@ -228,7 +231,7 @@ def test_exact_ignores_the_gap():
 
 
 def test_unknown_method_is_refused():
-    with pytest.raises(lm.ModelError, match=", ".join(METHODS)):
+    with pytest.raises(lm.ModelError, match=", ".join(HISTORY_METHODS)):
         plan_history(tiny(), method="magic")
 
 

@@ -9,8 +9,9 @@ import latentmdp as lm
 from latentmdp.planning import race
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import Allowed, plan_history
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.history import plan_history
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.race import FIRST_LOOK, HEAD_START, Race, beliefs_come_back
 
 NOISY = "troubleshoot:faults=12"  # grid suits it
@@ -34,7 +35,7 @@ def adaptive(horizon=200):
 
 
 def race_in(model):
-    joint = joint_view(model)
+    joint = observation_model(model)
     corners = build_grid(joint, model.H, model.S, 1)
     return Race(joint, start_beliefs(model), model.H, corners)
 
@@ -82,7 +83,7 @@ def test_the_first_search_is_chosen_by_how_beliefs_recur():
         ("mastermind:colours=3,balls=3,guesses=4", False),  # no state is met at two steps
     ):
         model = hidden(spec)
-        found = beliefs_come_back(joint_view(model), start_beliefs(model), model.H, model.S)
+        found = beliefs_come_back(observation_model(model), start_beliefs(model), model.H, model.S)
         assert found is expected, spec
 
 
@@ -90,7 +91,9 @@ def test_the_first_search_is_chosen_by_how_beliefs_recur():
 def test_the_other_search_overtakes_if_the_first_was_the_wrong_one(spec, monkeypatch):
     model = hidden(spec)
     right = plan_history(model, gap=0.01)
-    opposite = not beliefs_come_back(joint_view(model), start_beliefs(model), model.H, model.S)
+    opposite = not beliefs_come_back(
+        observation_model(model), start_beliefs(model), model.H, model.S
+    )
     monkeypatch.setattr(race, "beliefs_come_back", lambda *_: opposite)
     wrong = plan_history(model, gap=0.01, work_limit=8 * right.work)
     assert wrong.status in ("gap", "optimal")

@@ -11,8 +11,9 @@ import latentmdp as lm
 from latentmdp.planning.belief_grid import build_grid
 from latentmdp.planning.belief_tree import NEVER, TreeSearch
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import METHODS, Allowed, plan_history
-from latentmdp.planning.joint import joint_view, start_beliefs
+from latentmdp.planning.history import HISTORY_METHODS, plan_history
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import observation_model, start_beliefs
 
 
 def answer(code, guess, white):
@@ -55,7 +56,7 @@ def test_mastermind_closes_to_what_counting_gives(colours, balls, guesses, white
     spec = f"mastermind:colours={colours},balls={balls},guesses={guesses},white={white}"
     truth = codes_found(colours, balls, guesses, white)
     model = lm.make(spec, observe_rewards=False)
-    for method in METHODS:
+    for method in HISTORY_METHODS:
         plan = plan_history(model, gap=None, method=method)
         assert plan.status == "optimal", method
         assert plan.lower == pytest.approx(truth, abs=1e-9)
@@ -88,7 +89,7 @@ def check_tied(seed, models):
     for i in range(models):
         model = tied_model(rng)
         optimum = brute.best_history_value(model)
-        for method in METHODS:
+        for method in HISTORY_METHODS:
             plan = plan_history(model, gap=None, method=method, work_limit=10**7)
             assert plan.status == "optimal", (seed, i, method)
             assert plan.lower == pytest.approx(optimum, abs=1e-9)
@@ -116,7 +117,7 @@ def test_leaves_of_equal_score_are_expanded():
     R = np.zeros((2, S, 2))
     R[0, 1 : n + 1, 0] = R[1, 1 : n + 1, 1] = 0.2
     model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], np.eye(S)[[0, 0]], 2, observe_rewards=False)
-    joint = joint_view(model)
+    joint = observation_model(model)
     search = TreeSearch(joint, start_beliefs(model), 2, build_grid(joint, 2, S, 1))
     search.refine_at = NEVER
     said = search.advance(1000, Allowed(0.0, 1e-12), Budget(None, None), 2**30)

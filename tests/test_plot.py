@@ -166,7 +166,7 @@ def test_colours_are_told_apart_by_all_eyes():
         seen = np.clip(light @ np.array(view).T, 0, 1) ** (1 / 2.4)
         apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)
         assert apart[np.triu_indices(len(seen), 1)].min() > 0.1
-    looks = [(plot._look(i)["color"], str(plot._look(i)["ls"])) for i in range(14)]
+    looks = [(plot._line_style(i)["color"], str(plot._line_style(i)["ls"])) for i in range(14)]
     assert len(set(looks)) == 14  # colours and dashes together
 
 

@@ -7,7 +7,7 @@ import latentmdp as lm
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Session
-from latentmdp.learning.solvers import MOST_DRAWS
+from latentmdp.learning.spec import MOST_DRAWS
 
 RIVER = "riverswim"
 

@@ -14,7 +14,7 @@ import latentmdp as lm
 from latentmdp.cli import run as command
 from latentmdp.learning.learn import learn
 from latentmdp.report import write_report
-from latentmdp.report.encode import real, safe_json, unit, whole
+from latentmdp.report.encode import pack_real, pack_unit, pack_whole, safe_json
 from latentmdp.report.html import number, table, tag
 from report_pages import HOSTILE, Page, decoded, maze, page, runs  # noqa: F401  # fixtures
 
@@ -117,17 +117,17 @@ def test_numbers_for_people():
 
 @given(st.lists(st.integers(0, 2**32 - 1)))
 def test_whole_numbers_there_and_back(values):
-    assert decoded(whole(values)).tolist() == values
+    assert decoded(pack_whole(values)).tolist() == values
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_real_numbers_there_and_back(values):
-    assert decoded(real(values)).tolist() == values
+    assert decoded(pack_real(values)).tolist() == values
 
 
 @given(st.lists(st.floats(0, 1), min_size=1))
 def test_units_there_and_nearly_back(values):
-    assert np.abs(decoded(unit(values)) - values).max() <= 0.5 / 65535 + 1e-12
+    assert np.abs(decoded(pack_unit(values)) - values).max() <= 0.5 / 65535 + 1e-12
 
 
 def test_model_is_stored_to_the_bit(page, maze):
@@ -179,7 +179,7 @@ def test_a_hundred_runs_stay_small(tmp_path):
 
 
 def test_policies_too_large_are_left_out_and_it_is_said(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("latentmdp.report.content.BUDGET", 1500)
+    monkeypatch.setattr("latentmdp.report.content.POLICY_BYTES", 1500)
     page = Page(write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert any("Left out to keep this file small" in text for text in page.texts)
     assert sum(len(json.dumps(source["phases"])) for source in page.data["sources"]) < 2000

@@ -13,7 +13,7 @@ from latentmdp.formats.schema import STREAM, fitting, number, truth, whole
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import load_run
-from latentmdp.learning.state import digest
+from latentmdp.learning.state import checksum
 
 MAZE = "maze:size=2,goals=2,horizon=3"
 
@@ -25,7 +25,7 @@ def rewritten(path, change):
     state = json.loads(bytes(arrays["json"]).decode())
     change(arrays, state)
     arrays["json"] = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
-    arrays["digest"] = digest(arrays)
+    arrays["digest"] = checksum(arrays)
     np.savez(path, **arrays)
 
 
@@ -178,7 +178,7 @@ def test_what_could_not_be_a_learner_is_refused(saved, tmp_path, change, said):
         (put("learner.solver.policies", 0, 10**9), "solver.policies"),
         (say([1e9], "targets"), "targets must hold whole numbers"),
         (say([2000, 10], "targets"), "targets must rise"),
-        (say("dice", "spec", "simulator"), "spec.simulator"),
+        (say("dice", "spec", "simulator"), "simulator must be one of counts, episodes"),
         (say("psrl", "spec", "algorithm"), "spec must be what the learner's choice is"),
         (say([1.0, 0.5], "optimal"), "optimal must be (lower, upper)"),
         (say(0, "simulation", "state", "inc"), "odd increment"),

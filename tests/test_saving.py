@@ -75,7 +75,7 @@ def test_a_new_temporary_file_that_is_swept_is_made_again(tmp_path, monkeypatch)
     """Between its making and its lock a file has no owner that others could see."""
     from latentmdp.formats import files
 
-    lock, removed = files._lock, []
+    lock, removed = files.lock_file, []
 
     def late(descriptor):
         if not removed:  # another process was quicker
@@ -84,7 +84,7 @@ def test_a_new_temporary_file_that_is_swept_is_made_again(tmp_path, monkeypatch)
             removed.append(temporary)
         return lock(descriptor)
 
-    monkeypatch.setattr(files, "_lock", late)
+    monkeypatch.setattr(files, "lock_file", late)
     write_atomically(tmp_path / "x.txt", writer_of(b"whole"))
     assert removed
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]

@@ -10,7 +10,7 @@ import latentmdp as lm
 from latentmdp import PolicyGraph, evaluate
 from latentmdp.counts import Counts
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.session import Phase
+from latentmdp.learning.session import Phase, Spec
 from latentmdp.theory.audit import Auditor, audit
 from latentmdp.theory.optimistic import optimistic_alpha
 from strategies import random_model
@@ -82,7 +82,7 @@ class Record:
         self.learner = learner
 
     def auditor(self, spec):
-        found = Auditor(self.model, spec, 0.0)
+        found = Auditor(self.model, spec)
         for phase in self.phases:
             found.observe(phase)
         return found
@@ -252,6 +252,30 @@ def test_everything_holds_on_a_paper_run(hard, algorithm):
     again = lm.learn(hard, algorithm, 10**6)
     assert again.phases is None
     assert audit(again, variance=(0.25, 0.25)) == report
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_an_auditor_that_looks_on_reports_the_same(hard, policy_class):
+    spec = Spec("bernstein", 2000, policy_class, bonus_scale=0.03)
+    auditor = Auditor(hard, spec)
+    run = lm.learn(
+        hard, "bernstein", 2000, policy_class, bonus_scale=0.03, observer=auditor.observe
+    )
+    assert run.phases is None
+    report = audit(run, variance=(0.25, 0.25), auditor=auditor)
+    assert report == audit(run, variance=(0.25, 0.25))
+    assert report["bound"].measured == pytest.approx(run.regret)
+
+
+def test_an_auditor_that_looked_at_something_else_is_refused(hard):
+    spec = Spec("mvp", 500)
+    auditor = Auditor(hard, spec)
+    run = lm.learn(hard, "mvp", 500, observer=auditor.observe)
+    with pytest.raises(lm.ModelError, match=r"must have observed this run, .* of it$"):
+        audit(run.more(500), auditor=auditor)
+    other = lm.learn(hard, "mvp", 500, seed=1)
+    with pytest.raises(lm.ModelError, match=r"phases of another run$"):
+        audit(other, auditor=auditor)
 
 
 def test_variance_is_found_when_it_is_not_given(hard):

@@ -8,9 +8,10 @@ import pytest
 import latentmdp as lm
 from latentmdp import LatentMDP, PolicyGraph
 from latentmdp.learning.run import Run
-from latentmdp.learning.session import Phase, Session, Spec
+from latentmdp.learning.session import Phase, Session
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.solvers import Answer
+from latentmdp.learning.spec import Spec
 from latentmdp.optimism import confidence
 from latentmdp.theory.audit import audit
 from latentmdp.theory.optimistic import Variant, optimistic_alpha

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.learning.session import Spec
+from latentmdp.learning.spec import Spec
 from latentmdp.report import write_report
 from latentmdp.theory.bounds import iota
 from latentmdp.theory.exploration import exploring_from, optimistic_value

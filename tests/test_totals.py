@@ -45,9 +45,9 @@ def enumerated(model, m, sign):
 def both_ways(model, sign, monkeypatch):
     """By squaring, then step by step: what calls cost decides."""
     found = []
-    monkeypatch.setattr(totals, "ELEMENT", 0.0)
+    monkeypatch.setattr(totals, "ELEMENT_SECONDS", 0.0)
     for call in (1.0, -1.0):
-        monkeypatch.setattr(totals, "CALL", call)
+        monkeypatch.setattr(totals, "CALL_SECONDS", call)
         found.append(
             totals.extreme_totals(model.sizes, model.rows, model.nu, model.H, model.discount, sign)
         )

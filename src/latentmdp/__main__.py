@@ -14,11 +14,11 @@ def main() -> None:
 
         cli.main()
     except KeyboardInterrupt:
-        import signal
+        from latentmdp._interrupts import INTERRUPTED, ignore_interrupts
 
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # no traceback from the way out
+        ignore_interrupts()  # no traceback while Python ends
         print("latentmdp: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

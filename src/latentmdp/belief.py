@@ -53,18 +53,16 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
 
     Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
     """
-    from latentmdp.kernels.policies import reach
-    from latentmdp.policy import check_fits
+    from latentmdp.kernels.policies import policy_nodes, reach_nodes  # Numba loads slowly
+    from latentmdp.policy import fitted  # which imports this module
 
-    check_fits(model, policy)
-    g = np.zeros((policy.N, model.M))
-    start = model.w[:, None] * model.nu
-    reach(
-        model.indptr, model.next, model.symbol, model.prob, model.A, policy.step, policy.state,
-        policy.action, policy.indptr, policy.symbol, policy.next, policy.node, policy.root,
-        policy.default, start, g,
+    policy = fitted(model, policy)
+    reach = np.zeros((policy.N, model.M))
+    reach_nodes(
+        model.indptr, model.next, model.symbol, model.prob, model.A, policy_nodes(policy),
+        model.w[:, None] * model.nu, reach,
     )  # fmt: skip
-    return g
+    return reach
 
 
 def _normalized(weight: Floats) -> Floats | None:

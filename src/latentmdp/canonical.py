@@ -14,6 +14,7 @@ from latentmdp.errors import ModelError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Array = NDArray[Any]
 
 
 class Sizes(NamedTuple):
@@ -91,6 +92,37 @@ def rank_rewards(place: Ints, reward: Floats, scale: float | None = None) -> Int
     rank = np.empty(len(p), dtype=np.int64)
     rank[order] = count - first_of_place
     return rank
+
+
+def number_transitions(place: Ints, reward: Floats, scale: float | None = None) -> Ints:
+    """Symbols where rewards sit on transitions: as `rank_rewards`, but from the largest down.
+
+    A learner knows the rewards `R(m, s, a, s')`, all at least 0, but not which transitions can
+    happen; a model has rewards for those that can, and 0 elsewhere. The smallest come last, so
+    these zeros change the number of no other reward, and both give a reward the same number.
+    """
+    return rank_rewards(place, -reward, scale)
+
+
+def dense_symbols(sizes: Sizes, rows: Rows) -> Ints:
+    """`(M*S*A, S)` symbols of all transitions, where rewards are observed and sit on them.
+
+    A transition that cannot happen has reward 0 and the number of that: the last one. Whether it
+    can happen is not to be seen in it. Rewards must be at least 0.
+    """
+    M, S, A = sizes
+    row = np.repeat(np.arange(M * S * A), np.diff(rows.indptr))
+    place = row % (S * A) * S + rows.next
+    last = np.full(S * A * S, -1)
+    np.maximum.at(last, place, rows.symbol)
+    lowest, largest = np.full(S * A * S, np.inf), np.zeros(S * A * S)
+    np.minimum.at(lowest, place, rows.reward)
+    np.maximum.at(largest, place, rows.reward)
+    scale = float(rows.reward.max(initial=0.0))
+    of_zero = last + (lowest > reward_tolerance(largest, scale))
+    symbols = np.tile(of_zero.reshape(S * A, S), (M, 1))
+    symbols[row, rows.next] = rows.symbol
+    return symbols
 
 
 def floats(name: str, value: ArrayLike) -> Floats:
@@ -195,7 +227,7 @@ def build_rows(
     if constant_in_rows(indptr, reward):
         of_row = rank_rewards(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
         return Rows(indptr, nxt, of_row[row], prob, reward)
-    symbol = rank_rewards(row % (S * A) * S + nxt, reward)
+    symbol = number_transitions(row % (S * A) * S + nxt, reward)
     order = np.lexsort((nxt, symbol, row))
     return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
 

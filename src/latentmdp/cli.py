@@ -3,18 +3,16 @@
 Exit code 0 on success, 2 on bad input with one line on standard error, 130 when interrupted.
 """
 
-import _thread
 import gc
 import os
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from latentmdp._interrupts import INTERRUPTED, ignore_interrupts, resend_lost_interrupts
 from latentmdp._version import __version__
 from latentmdp.commands.audit import audit_command
 from latentmdp.commands.compile import compile_command
@@ -30,7 +28,6 @@ from latentmdp.commands.show import show_command
 from latentmdp.errors import KernelCacheWarning, ModelError
 from latentmdp.printing import printable
 
-INTERRUPTED = 130
 _PLAIN_FORMAT = warnings.formatwarning
 # Click's base of all usage errors; where Typer keeps it differs between versions
 UsageError: type[Any] = next(
@@ -134,10 +131,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
-    sys.unraisablehook = _raise_later
+    resend_lost_interrupts()
     warnings.formatwarning = _one_line
     code = run()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: no traceback from the way out
+    ignore_interrupts()  # all is done: no traceback while Python ends
     sys.exit(code)
 
 
@@ -145,19 +142,7 @@ def _one_line(message: Warning | str, category: type[Warning], *where: Any, **mo
     """Our own warning in one line, others as Python shows them."""
     if not issubclass(category, KernelCacheWarning):
         return _PLAIN_FORMAT(message, category, *where, **more)
-    from latentmdp.commands._output import printable
-
     return f"latentmdp: {printable(str(message))}\n"
-
-
-def _raise_later(lost: "sys.UnraisableHookArgs") -> None:
-    """Python drops a Ctrl-C that falls into a callback of C code: send it again, in a moment."""
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        again = threading.Timer(0.05, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
-    else:
-        sys.__unraisablehook__(lost)
 
 
 if __name__ == "__main__":

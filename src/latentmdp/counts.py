@@ -23,16 +23,15 @@ through `grow`, which replaces the arrays by longer ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Counts:

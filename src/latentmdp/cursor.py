@@ -88,8 +88,8 @@ class Cursor:
                 "to know what a reward says the cursor needs the model: policy.cursor(state, model)"
             )
         state = int(self.policy.state[self.node])
-        here = self._outcomes(next_state)
-        symbols = np.unique(model.symbol[here])
+        outcomes = self._outcomes(next_state)
+        symbols = np.unique(model.symbol[outcomes])
         if reward is None and len(symbols) > 1:
             if self.policy.is_markov:
                 return -1
@@ -102,7 +102,7 @@ class Cursor:
         else:
             symbol = model.symbol_of(state, self.action, next_state, reward)
         if symbol not in symbols and not accept_unexpected:
-            raise ModelError(self._refusal(state, next_state, reward, model.reward[here]))
+            raise ModelError(self._refusal(state, next_state, reward, model.reward[outcomes]))
         return symbol
 
     def _outcomes(self, next_state: int) -> np.ndarray:
@@ -111,19 +111,19 @@ class Cursor:
         assert model is not None
         assert self.possible is not None
         state = int(self.policy.state[self.node])
-        rows = (np.flatnonzero(self.possible) * model.S + state) * model.A + self.action
-        here = np.concatenate([np.arange(*model.indptr[row : row + 2]) for row in rows])
-        return here[model.next[here] == next_state]
+        contexts = np.flatnonzero(self.possible)
+        return model.outcomes_to(contexts, state, self.action, next_state)
 
     def _rule_out(self, next_state: int, symbol: int) -> None:
         """Keep the contexts that can have shown this (-1: any reward); all if none can."""
         model = self.model
         assert model is not None
-        here = self._outcomes(next_state)
+        outcomes = self._outcomes(next_state)
         if symbol >= 0:
-            here = here[model.symbol[here] == symbol]
-        context = (np.searchsorted(model.indptr, here, side="right") - 1) // (model.S * model.A)
-        self.possible = np.isin(np.arange(model.M), context) if len(here) else model.w > 0.0
+            outcomes = outcomes[model.symbol[outcomes] == symbol]
+        row = np.searchsorted(model.indptr, outcomes, side="right") - 1
+        contexts = row // (model.S * model.A)
+        self.possible = np.isin(np.arange(model.M), contexts) if len(row) else model.w > 0.0
 
     def _refusal(
         self, state: int, next_state: int, reward: float | None, rewards: np.ndarray

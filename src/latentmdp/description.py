@@ -88,13 +88,13 @@ def describe(model: LatentMDP) -> Description:
     """Describe `model`. `O(nnz log nnz)` and the two dynamic programmes of the totals."""
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
-    moves = _row_digest(row, M * S * A, model.next, model.prob)
+    moves = _row_codes(row, M * S * A, model.next, model.prob)
     if model.rewards_on_transitions:
         rank = rank_rewards(row % (S * A) * S + model.next, model.reward)
-        pays = _row_digest(row, M * S * A, model.next, rank)
+        pays = _row_codes(row, M * S * A, model.next, rank)
     else:
         pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
-    by_context = [digest.reshape(M, S * A) for digest in (moves, pays)]
+    by_context = [codes.reshape(M, S * A) for codes in (moves, pays)]
     differ = [
         tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))
         for d in by_context
@@ -133,7 +133,7 @@ def describe(model: LatentMDP) -> Description:
     )
 
 
-def _row_digest(row: Ints, n_rows: int, nxt: Ints, value: np.ndarray) -> Ints:
+def _row_codes(row: Ints, n_rows: int, nxt: Ints, value: np.ndarray) -> Ints:
     """`(n_rows,)` a 64-bit number for the set of `(next, value)` of each row; equal sets, equal."""
     x = np.unique(value, return_inverse=True)[1].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x += (nxt.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)

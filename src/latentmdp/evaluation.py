@@ -7,7 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import PolicyGraph, fitted
 
 SHOWN = 6  # contexts that a repr lists
 
@@ -45,15 +45,14 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
-    from latentmdp.kernels.policies import alpha_vectors
+    from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     alpha = np.empty((policy.N, model.M))
     var = np.empty((policy.N, model.M))
     alpha_vectors(
         model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-        policy.node, policy.default, np.empty(model.Gamma), alpha, var,
+        policy_nodes(policy), np.empty(model.Gamma), alpha, var,
     )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
@@ -72,7 +71,7 @@ def return_distribution(
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
     tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))
@@ -109,7 +108,7 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
 
     What one could earn knowing the context: `sum w_m nu_m(s) values[0, m, s]` bounds every policy.
     """
-    from latentmdp.kernels.policies import backward_induction
+    from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)

@@ -2,8 +2,8 @@
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
 `horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the index of the reward among the contexts' rewards there (equal up to the tolerance of
-`canonical.rank_rewards`), with hidden rewards always 0.
+rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
+`number_transitions` where rewards sit on transitions), with hidden rewards always 0.
 """
 
 import hashlib
@@ -187,7 +187,7 @@ class LatentMDP:
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         canonical.distributions("w", w)
         canonical.distributions("nu", nu)
-        horizon = whole("horizon", horizon, 1)
+        horizon = checked_whole("horizon", horizon, 1)
         if horizon > MAX_HORIZON:
             raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
         if not isinstance(observe_rewards, (bool, np.bool_)):
@@ -389,13 +389,17 @@ class LatentMDP:
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
         """The symbol an agent sees with this reward there; -1 if no context can give it."""
-        rows = (np.arange(self.M) * self.S + state) * self.A + action
-        here = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
-        here = here[self.next[here] == next]
+        outcomes = self.outcomes_to(np.arange(self.M), state, action, next)
         if not self.observe_rewards:
-            return 0 if len(here) else -1
-        found = canonical.match_reward(self.reward[here], reward, self.largest_reward)
-        return int(self.symbol[here[found]]) if found >= 0 else -1
+            return 0 if len(outcomes) else -1
+        found = canonical.match_reward(self.reward[outcomes], reward, self.largest_reward)
+        return int(self.symbol[outcomes[found]]) if found >= 0 else -1
+
+    def outcomes_to(self, contexts: Ints, state: int, action: int, next: int) -> Ints:
+        """Positions of the outcomes from `(state, action)` to `next` in these contexts."""
+        rows = (contexts * self.S + state) * self.A + action
+        outcomes = np.concatenate([np.arange(*self.indptr[row : row + 2]) for row in rows])
+        return outcomes[self.next[outcomes] == next]
 
     @cached_property
     def digest(self) -> str:
@@ -408,7 +412,7 @@ class LatentMDP:
 
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
-        from latentmdp.description import describe
+        from latentmdp.description import describe  # which takes a LatentMDP
 
         return describe(self)
 
@@ -429,14 +433,14 @@ class LatentMDP:
         )
 
 
-MAX_HORIZON = 10**6
+MAX_HORIZON = 10**6  # building takes time linear in it
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
 )  # fmt: skip
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def checked_whole(name: str, value: Any, least: int) -> int:
     """The value as a whole number of at least `least`, or a sentence."""
     ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
     if not ok or value != value // 1 or value < least:

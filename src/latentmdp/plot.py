@@ -12,13 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.drawing.canvas import BLUE, FAINT, LINE, PALETTE, VERMILLION, drawn
+from latentmdp.belief import reach_weights
+from latentmdp.drawing.canvas import (
+    BLUE,
+    FAINT,
+    LINE,
+    PALETTE,
+    VERMILLION,
+    drawn,
+    new_axes,
+    write,
+)
 from latentmdp.drawing.canvas import action_name as _action_name
 from latentmdp.drawing.canvas import context_name as _context_name
 from latentmdp.drawing.canvas import state_name as _state_name
+from latentmdp.drawing.grid import draw_grid, grid_places
+from latentmdp.drawing.policies import action_directions
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +54,7 @@ DASHES = ("-", (0, (5, 1.6)), (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5)))
 
 def axes(width: float = ONE_COLUMN, height: float | None = None) -> "Axes":
     """New axes on a figure of their own, outside pyplot; sizes in inches."""
-    from matplotlib import rc_context
-
-    from latentmdp.drawing.canvas import new_axes
+    from matplotlib import rc_context  # loads slowly
 
     with rc_context(STYLE):
         return new_axes(width, 0.68 * width if height is None else height)
@@ -52,9 +62,7 @@ def axes(width: float = ONE_COLUMN, height: float | None = None) -> "Axes":
 
 def save(ax: "Axes", path: str | Path) -> Path:
     """Write the figure of these axes (pdf, svg or png by ending), atomically."""
-    from matplotlib import rc_context
-
-    from latentmdp.drawing.canvas import write
+    from matplotlib import rc_context  # loads slowly
 
     with rc_context(STYLE):
         return write(ax.get_figure(root=True), path)
@@ -81,7 +89,7 @@ def regret(
         curves = [_curve(table) for table in members]
         grid = _grid(min(ends[-1] for ends, _ in curves))
         values = np.array([np.interp(grid, ends, loss) for ends, loss in curves])
-        (line,) = ax.plot(grid, np.median(values, axis=0), **_look(i), label=label)
+        (line,) = ax.plot(grid, np.median(values, axis=0), **_line_style(i), label=label)
         if len(values) > 1:
             ax.fill_between(
                 grid, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.18,
@@ -155,15 +163,15 @@ def scaling(
         xs, ys = (np.asarray(part[name], dtype=float) for name in (x, y))
         if not ((xs > 0).all() and (ys > 0).all()):
             raise ModelError(f"{x} and {y} must be above 0 for logarithmic axes")
-        look = _look(i)
+        style = _line_style(i)
         found = fit_exponent(xs, ys)
         words = f"{label} " if label else ""
         if found is not None:
             slope, half, level = found
             words += f"slope {slope:.2f}" + (f" ± {half:.2f}" if np.isfinite(half) else "")
             ends = np.array([xs.min(), xs.max()])
-            ax.plot(ends, np.exp(level) * ends**slope, **look)
-        ax.plot(xs, ys, ls="", marker="osD^v"[i % 5], ms=3.5, color=look["color"], label=words)
+            ax.plot(ends, np.exp(level) * ends**slope, **style)
+        ax.plot(xs, ys, ls="", marker="osD^v"[i % 5], ms=3.5, color=style["color"], label=words)
     ax.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     places = np.unique(np.asarray(table[x], dtype=float))
     if len(places) <= 8:  # the places measured, not multiples of powers of ten
@@ -179,7 +187,7 @@ def fit_exponent(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float] | N
     >>> round(slope, 9), half < 1e-9
     (1.0, True)
     """
-    from scipy import stats
+    from scipy import stats  # loads slowly
 
     if len(np.unique(x)) < 2:
         return None
@@ -199,10 +207,10 @@ def bounds(plan: "Plan | Mapping[str, Plan]", ax: "Axes | None" = None) -> "Axes
         rows = [*((s, low, high) for s, _, low, high in one.history)]
         rows.append((max(one.seconds, rows[-1][0] if rows else 0.0), one.lower, one.upper))
         seconds, low, high = np.array(rows, dtype=float).T
-        look = _look(i) | {"drawstyle": "steps-post"}
-        ax.plot(seconds, low, **look, label=str(label) or "policy found")
-        ax.plot(seconds, high, **(look | {"ls": ":"}), label="" if label else "upper bound")
-        ax.fill_between(seconds, low, high, step="post", color=look["color"], alpha=0.12, lw=0)
+        style = _line_style(i) | {"drawstyle": "steps-post"}
+        ax.plot(seconds, low, **style, label=str(label) or "policy found")
+        ax.plot(seconds, high, **(style | {"ls": ":"}), label="" if label else "upper bound")
+        ax.fill_between(seconds, low, high, step="post", color=style["color"], alpha=0.12, lw=0)
     ax.set(xlabel="seconds", ylabel=_with_units("value", plan))
     return _finished(ax)
 
@@ -246,10 +254,7 @@ def maze(
     `visits (S,)`, for example a learner's counts, on a logarithmic scale. Arrows are what the
     policy does at its default nodes: all of a Markov policy.
     """
-    from matplotlib.patches import Rectangle
-
-    from latentmdp.drawing.grid import draw_grid, grid_places
-    from latentmdp.drawing.policies import action_directions
+    from matplotlib.patches import Rectangle  # loads slowly
 
     if model.layout is None:
         raise ModelError("maze needs a model with a layout; this one has none")
@@ -309,8 +314,7 @@ def policy_graph(
     ax = ax or axes(TWO_COLUMNS, 3.2)
     weight = np.ones(policy.N)
     if model is not None:
-        from latentmdp.belief import reach_weights
-
+        policy = fitted(model, policy)
         weight = reach_weights(model, policy).sum(axis=1)
     kept = np.sort(np.argsort(-weight, kind="stable")[:max_nodes])
     kept = kept[weight[kept] > 0]
@@ -349,8 +353,6 @@ def _edges(
     if model is None:
         owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
         return [(int(n), int(to), 0.7) for n, to in zip(owner, policy.node, strict=True)]
-    from latentmdp.belief import reach_weights
-
     g = reach_weights(model, policy)
     flow: dict[tuple[int, int], float] = {}
     for n in kept[policy.step[kept] < policy.H - 1]:
@@ -366,7 +368,7 @@ def _edges(
 # ---------------------------------------------------------------------- looks
 
 
-def _look(i: int) -> dict[str, Any]:
+def _line_style(i: int) -> dict[str, Any]:
     return {"color": PALETTE[i % len(PALETTE)], "ls": DASHES[i % len(DASHES)]}
 
 

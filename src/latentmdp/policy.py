@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
+    from latentmdp.numbering import Numbering
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class PolicyGraph:
     @classmethod
     def _markov(cls, actions: Ints, H: int, S: int) -> "PolicyGraph":
         """`from_table` of read-only actions `(H * S,)` that need no check."""
-        policy = cls.__new__(cls)  # without the detours of a frozen class: learners make many
+        policy = cls.__new__(cls)  # frozen classes are slow to make, and learners make many
         policy.__dict__.update(_markov_skeleton(H, S), action=actions)
         return policy
 
@@ -144,8 +146,7 @@ class PolicyGraph:
         `choose` at the prior belief. Contexts that are possible stay so, however unlikely. Beliefs
         beyond `max_nodes` or `time_limit` (seconds) are answered like unexpected observations.
         """
-        from latentmdp.belief import initial_belief, update_belief
-        from latentmdp.policy_expand import expand
+        from latentmdp.policy_expand import expand  # which makes a PolicyGraph
 
         least = 10.0**-digits
 
@@ -175,7 +176,7 @@ class PolicyGraph:
         A history is `(s_0, a_0, symbol_0, s_1, a_1, symbol_1, ..., s_t)`. Histories that the model
         cannot produce continue at the default node, which plays `choose((s,))` at every step.
         """
-        from latentmdp.policy_expand import expand
+        from latentmdp.policy_expand import expand  # which makes a PolicyGraph
 
         def follow(
             step: int, state: int, memory: tuple[int, ...], action: int, symbol: int, nxt: int
@@ -192,10 +193,20 @@ class PolicyGraph:
         return self.__dict__.get("_model")
 
     def for_model(self, model: "LatentMDP") -> "PolicyGraph":
-        """The same policy, which knows its model: cursors then understand rewards."""
-        check_fits(model, self)
+        """The same policy in the model's numbers, which knows it: cursors understand rewards."""
         policy = PolicyGraph.__new__(PolicyGraph)
-        policy.__dict__.update(self.__dict__, _model=model)
+        policy.__dict__.update(fitted(model, self).__dict__, _model=model, _numbering=None)
+        return policy
+
+    @property
+    def numbering(self) -> "Numbering | None":
+        """What its symbols stand for, where they are a learner's numbers and not a model's."""
+        return self.__dict__.get("_numbering")
+
+    def numbered_by(self, numbering: "Numbering") -> "PolicyGraph":
+        """The same policy, which says that its symbols are those of `numbering`."""
+        policy = PolicyGraph.__new__(PolicyGraph)
+        policy.__dict__.update(self.__dict__, _model=None, _numbering=numbering)
         return policy
 
     def cursor(self, state: int, model: "LatentMDP | None" = None) -> Cursor:
@@ -205,9 +216,9 @@ class PolicyGraph:
         """
         if not 0 <= state < self.S:
             raise ModelError(f"the first state must be from 0 to {self.S - 1}; it is {state}")
-        if model is not None:
-            check_fits(model, self)
-        return Cursor(self, int(self.root[state]), self.model if model is None else model)
+        if model is None:
+            return Cursor(self, int(self.root[state]), self.model)
+        return Cursor(fitted(model, self), int(self.root[state]), model)
 
     def successors(self, node: ArrayLike, symbol: ArrayLike, next: ArrayLike) -> Ints:
         """The nodes after observing `(symbol, next)` at `node`, for arrays of one shape.
@@ -232,6 +243,8 @@ class PolicyGraph:
 
         With a `model`, also without successors on observations that it gives probability zero.
         """
+        if model is not None and self.numbering is not None:
+            return self.for_model(model).prune(model)
         owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
         keep = self.node != self.default[self.step[owner] + 1, self.next]
         if model is not None:
@@ -249,8 +262,6 @@ class PolicyGraph:
 
     def _possible(self, model: "LatentMDP", owner: Ints) -> np.ndarray:
         """`(E,)` whether some context that can be at the owner can show the observation."""
-        from latentmdp.belief import reach_weights
-
         g = reach_weights(model, self)
         possible = np.zeros(len(self.node), dtype=bool)
         for m in range(model.M):
@@ -308,6 +319,8 @@ class PolicyGraph:
             new_id[kind[self.root]],
             new_id[kind[self.default]],
         )._freeze()
+        if self.numbering is not None:
+            return graph.numbered_by(self.numbering)
         return graph if self.model is None else graph.for_model(self.model)
 
     # ------------------------------------------------------------------ showing, saving
@@ -317,20 +330,20 @@ class PolicyGraph:
 
         With a `model`: names from it, and every observation it can show; without: the successors.
         """
-        from latentmdp.policy_dot import to_dot
+        from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
-        return to_dot(self, model, max_nodes)
+        return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
-        from latentmdp.formats import save_policy
+        from latentmdp.formats import save_policy  # which takes a PolicyGraph
 
         save_policy(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "PolicyGraph":
         """Read what `save` wrote, or a Markov policy's CSV table."""
-        from latentmdp.formats import load_policy
+        from latentmdp.formats import load_policy  # which makes a PolicyGraph
 
         return load_policy(path)
 
@@ -425,6 +438,10 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
         )
 
 
+POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))
+"""The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
+
+
 def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's."""
     if not isinstance(policy, PolicyGraph):
@@ -439,3 +456,13 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+
+
+def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the model's numbers for rewards, and the same nodes; checked to fit."""
+    check_fits(model, policy)
+    if policy.numbering is None:
+        return policy
+    from latentmdp.numbering import in_numbers_of
+
+    return in_numbers_of(policy, policy.numbering, model)

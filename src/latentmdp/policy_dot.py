@@ -9,7 +9,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.printing import printable
 
-Observations = Callable[[int], list[tuple[int, int]]]
+NodeObservations = Callable[[int], list[tuple[int, int]]]
 
 
 def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
@@ -39,7 +39,7 @@ def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _own_observations(policy: PolicyGraph) -> Observations:
+def _own_observations(policy: PolicyGraph) -> NodeObservations:
     def observations(n: int) -> list[tuple[int, int]]:
         e = slice(policy.indptr[n], policy.indptr[n + 1])
         return [(int(y), int(s)) for y, s in zip(policy.symbol[e], policy.next[e], strict=True)]
@@ -47,7 +47,7 @@ def _own_observations(policy: PolicyGraph) -> Observations:
     return observations
 
 
-def _model_observations(policy: PolicyGraph, model: LatentMDP) -> Observations:
+def _model_observations(policy: PolicyGraph, model: LatentMDP) -> NodeObservations:
     g = reach_weights(model, policy)
 
     def observations(n: int) -> list[tuple[int, int]]:

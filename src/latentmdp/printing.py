@@ -1,8 +1,8 @@
-"""Text from files on its way to a person: names may hold anything, also terminal commands."""
+"""Text from files that is shown to people: names may hold anything, also terminal commands."""
 
 
 def printable(text: str) -> str:
-    r"""The text with control characters escaped, so that no file can steer the terminal.
+    r"""The text with control characters escaped, so that no file can control the terminal.
 
     >>> printable("red\x1b[2J")
     'red\\x1b[2J'

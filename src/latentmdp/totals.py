@@ -13,8 +13,8 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints, Rows, Sizes
 
 # Rough seconds of one call of NumPy and of one element in it: they only choose the cheaper way
-CALL, ELEMENT = 1e-6, 2e-9
-LONG = 1.0  # seconds; with a discount, values by squaring differ in their last bits
+CALL_SECONDS, ELEMENT_SECONDS = 1e-6, 2e-9
+LONG_SECONDS = 1.0  # with a discount, values by squaring differ in their last bits
 
 
 def extreme_totals(
@@ -26,11 +26,11 @@ def extreme_totals(
     target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
     starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
     reward = sign * rows.reward
-    step_by_step = horizon * (8 * CALL + 3 * len(target) * ELEMENT)
-    by_squaring = math.log2(horizon + 1) * S * (2 * CALL + 2 * M * S * S * ELEMENT)
+    step_by_step = horizon * (8 * CALL_SECONDS + 3 * len(target) * ELEMENT_SECONDS)
+    by_squaring = math.log2(horizon + 1) * S * (2 * CALL_SECONDS + 2 * M * S * S * ELEMENT_SECONDS)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(horizon * np.abs(reward).max())  # -inf is "impossible" in squares
-        worth = discount == 1.0 or step_by_step > LONG
+        worth = discount == 1.0 or step_by_step > LONG_SECONDS
         if finite and worth and by_squaring < step_by_step:
             value = _by_squaring(sizes, starts, rows.next, reward, horizon, discount)
         else:

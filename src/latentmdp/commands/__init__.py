@@ -1,4 +1,5 @@
 """One file per command; each is registered by one line in `latentmdp.cli`.
 
-These modules import nothing heavy at the top: `latentmdp --help` loads all of them.
+`latentmdp --help` loads all of these modules. So what loads slowly (NumPy, and with it nearly all
+of our own package; Rich) is imported inside the functions.
 """

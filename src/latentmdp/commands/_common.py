@@ -45,7 +45,7 @@ def whole_number(text: Any) -> int:
 
 
 def some_path(text: Any) -> Path:
-    """A path; an empty one, say of a variable that is not set, is no folder to write to."""
+    """A path; an empty one (of a variable that is not set, say) is refused."""
     if not str(text):
         raise typer.BadParameter("must be a path; it is empty")
     return Path(text)
@@ -154,7 +154,7 @@ def read_model(
     name = source.partition(":")[0].strip()
     if name in DOMAINS and ending not in ENDINGS:
         model = make(source, observe_rewards=observe is None or observe)
-        return _with(model, horizon, discount)
+        return _changed(model, horizon, discount)
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
         return load(source, observe_rewards=observe, horizon=horizon, discount=discount)
     try:
@@ -164,15 +164,12 @@ def read_model(
     raise AssertionError("an unknown domain was made")
 
 
-def _with(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
-    """The model with another horizon or discount; a limit on totals that is broken goes."""
-    from latentmdp.formats.document import check_horizon
-
+def _changed(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
+    """The model with another horizon or discount; without its limit on totals if that is broken."""
     changes = {"horizon": horizon, "discount": discount}
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
         return model
-    check_horizon(horizon)
     try:
         return model.replace(**changes)
     except ModelError:

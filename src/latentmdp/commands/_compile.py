@@ -25,9 +25,10 @@ LOOK_SECONDS = 0.2  # how often the line about compiling is brought up to date
 def plan(policy_class: str) -> None:
     """Plan by all methods of a class."""
     import latentmdp as lm
-    from latentmdp.planning import history, markov
+    from latentmdp.planning.history import HISTORY_METHODS
+    from latentmdp.planning.markov import MARKOV_METHODS
 
-    methods = history.METHODS if policy_class == "history" else markov.METHODS
+    methods = HISTORY_METHODS if policy_class == "history" else MARKOV_METHODS
     for spec in (TINY, SMALL, DEEP):
         for method in methods:
             lm.plan(lm.make(spec), policy_class, None, None, method=method, work_limit=10**5)
@@ -69,7 +70,8 @@ def simulate() -> None:
     import numpy as np
 
     import latentmdp as lm
-    from latentmdp.learning.simulation import SIMULATORS, simulate_counts, simulate_episodes
+    from latentmdp.learning.simulation import simulate_counts, simulate_episodes
+    from latentmdp.learning.spec import SIMULATORS
 
     model = lm.make(TINY)
     for simulator in SIMULATORS:

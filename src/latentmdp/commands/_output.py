@@ -47,9 +47,9 @@ Say = Callable[[str], None]
 
 @contextmanager
 def working(what: str) -> Iterator[Say]:
-    """Say on standard error what is going on, until done; yields a function for the next words.
+    """Show on standard error what is being done; yields a function that shows the next thing.
 
-    Something alive with the seconds so far on a terminal; in a pipe a plain line for each thing
+    On a terminal that is a spinner with the seconds so far; in a pipe a plain line for each thing
     that takes longer than a second.
     """
     if not sys.stderr.isatty():
@@ -80,7 +80,7 @@ def working(what: str) -> Iterator[Say]:
 
 
 class _SlowLines:
-    """One line on standard error about whatever is still going on after a second."""
+    """One line on standard error about what takes longer than a second."""
 
     def __init__(self) -> None:
         self.timer: Timer | None = None

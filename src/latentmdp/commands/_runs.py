@@ -1,36 +1,39 @@
-"""The runs of `latentmdp learn`: one after the other or in processes, stopped and kept safely.
+"""The runs of `latentmdp learn`, one after the other or in processes; Ctrl-C loses nothing.
 
 A run stops between two phases, or between episodes where a phase is long. Its folder is held by a
 lock, so that no two processes write there; its checkpoints replace one another in one step. Ctrl-C
 asks every run to stop; a process whose parent has gone stops by itself.
 """
 
+import math
 import os
-import signal
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latentmdp._workers import Pool
+from latentmdp._interrupts import StopRequest, interrupts_set
+from latentmdp._workers import Pool, begin_worker
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Session, Spec
+    from latentmdp.learning.session import Session
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
 CHECKPOINT_SECONDS = 5.0
-LOOK_SECONDS = 0.1  # how often a process looks whether it is to stop
+STOP_CHECK_SECONDS = 0.1  # how often a process looks whether it is to stop
 
 
-class Task(NamedTuple):
+class RunTask(NamedTuple):
     """A run to do: from a folder's checkpoint, or from the beginning."""
 
     place: Path | None
@@ -54,21 +57,25 @@ class Task(NamedTuple):
         return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
 
 
-def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
-    """One after the other, or in processes: the same bits."""
-    workers = min(len(tasks), jobs or os.cpu_count() or 1)
-    if workers == 1:
-        return [run_task(task, quiet) for task in tasks]
-    from multiprocessing import get_context
+def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
+    """One after the other, or in processes: the same bits. Ctrl-C asks all of them to stop."""
+    _stop.clear()
+    with interrupts_set(_stop):
+        workers = min(len(tasks), jobs or os.cpu_count() or 1)
+        if workers == 1:
+            return [run_task(task, quiet) for task in tasks]
+        return _run_in_processes(tasks, workers)
 
-    stop = get_context("spawn").Event()
-    with Pool(workers, _begin_worker, stop, os.getpid()) as pool:
+
+def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]]:
+    stop_workers = get_context("spawn").Event()
+    with Pool(workers, _begin_run_worker, stop_workers, os.getpid()) as pool:
         left: Any = [pool.submit(run_task, task, True) for task in tasks]
         futures = list(left)
         while left:
-            done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
-            if _caught or any(future.exception() for future in done):
-                stop.set()
+            done, left = wait(left, timeout=STOP_CHECK_SECONDS, return_when=FIRST_EXCEPTION)
+            if _stop.is_set() or any(future.exception() for future in done):
+                stop_workers.set()
     try:
         return [future.result() for future in futures]
     except BrokenProcessPool:
@@ -77,7 +84,7 @@ def run_all(tasks: list[Task], jobs: int | None, quiet: bool) -> list[dict[str, 
         raise ModelError(f"a process was killed before its run was done{cure}") from None
 
 
-def run_task(task: Task, quiet: bool) -> dict[str, Any]:
+def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
     """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
     from latentmdp.learning.folder import locked
     from latentmdp.learning.run import Run
@@ -91,8 +98,8 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
 
         with _progress(session, run.optimal[0], quiet) as show:
             saved = time.monotonic()
-            while session.done < session.target and not _caught:
-                session.next_phase(stop=_caught.__len__)
+            while session.done < session.target and not _stop.is_set():
+                session.next_phase(stop=_stop.is_set)
                 show()
                 if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
                     now().checkpoint(task.place)
@@ -105,42 +112,25 @@ def run_task(task: Task, quiet: bool) -> dict[str, Any]:
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
 
 
-# ---------------------------------------------------------------- being stopped
+# ---------------------------------------------------------------- stopping
 
-_caught: list[int] = []  # signals, or other reasons to stop, of this process
+_stop = StopRequest()  # set when the runs of this process are to end at the next phase
 _busy = threading.Lock()  # held while a run is under way
 
 
-def _begin_worker(stop: Any, parent: int) -> None:
-    """In a new process: ignore Ctrl-C, watch for the word of the parent and for its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["LATENTMDP_QUIET"] = "1"  # several processes would say the same
-    threading.Thread(target=_watch, args=(stop, parent), daemon=True).start()
+def _begin_run_worker(stop_workers: Any, parent: int) -> None:
+    """In a new process: stop when the parent says so, or when it has ended."""
+    begin_worker(parent, _busy)
+    threading.Thread(target=_watch, args=(stop_workers, parent), daemon=True).start()
 
 
-def _watch(stop: Any, parent: int) -> None:
-    while not stop.is_set() and os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
-    _caught.append(signal.SIGINT)
-    while os.getppid() == parent:
-        time.sleep(LOOK_SECONDS)
-    with _busy:  # an orphan would wait for its next task for ever
-        os._exit(1)
+def _watch(stop_workers: Any, parent: int) -> None:
+    while not stop_workers.is_set() and os.getppid() == parent:
+        time.sleep(STOP_CHECK_SECONDS)
+    _stop.set()
 
 
-@contextmanager
-def catching_interrupts() -> "Iterator[None]":
-    """Inside, Ctrl-C is noted and runs stop by themselves."""
-    _caught.clear()
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, frame: _caught.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-# ---------------------------------------------------------------- being watched
+# ---------------------------------------------------------------- progress
 
 
 @contextmanager
@@ -149,8 +139,6 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
     if quiet:
         yield lambda: None
         return
-    import math
-
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

@@ -2,18 +2,18 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentmdp.evaluation import evaluate
+from latentmdp.model import LatentMDP
+from latentmdp.planning import baselines
 from latentmdp.planning.plan import Plan, plan_whole, relative_gap
-
-if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
 
 BASELINES = (("weight-select-update", "wsu"), ("mean model", "mean"), ("QMDP", "qmdp"))
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodResult:
     """One method: what its policy earns and how far that is from its class's best bound."""
 
     name: str
@@ -40,16 +40,13 @@ class Row:
 class Comparison:
     """Rows, and brackets `(lower, upper)` on what memory and information are worth."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MethodResult, ...]
     value_of_memory: tuple[float, float]
     value_of_information: tuple[float, float]
 
 
-def compare_methods(model: "LatentMDP", **options: Any) -> Comparison:
+def compare_methods(model: LatentMDP, **options: Any) -> Comparison:
     """Run every baseline and both planners. The limits hold for each planner by itself."""
-    from latentmdp.evaluation import evaluate
-    from latentmdp.planning import baselines
-
     evaluate(model, baselines.policy("wsu", model))  # loads kernels; no row's time includes that
     rows: list[tuple[str, str, float, float, str]] = []
     for name, key in BASELINES:
@@ -67,10 +64,10 @@ def compare_methods(model: "LatentMDP", **options: Any) -> Comparison:
         rows.append((found.method, found.policy_class, found.lower, seconds, found.status))
     upper = {"markov": min(markov.upper, history.upper), "history": min(history.upper, known)}
     table = [
-        Row(name, of, value, relative_gap(value, max(value, upper[of])), seconds, status)
+        MethodResult(name, of, value, relative_gap(value, max(value, upper[of])), seconds, status)
         for name, of, value, seconds, status in rows
     ]
-    table.append(Row("knowing the context", "bound", known, None, known_seconds, "exact"))
+    table.append(MethodResult("knowing the context", "bound", known, None, known_seconds, "exact"))
     return Comparison(
         tuple(table),
         _difference(history, markov.lower, upper["markov"]),

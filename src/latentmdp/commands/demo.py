@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from latentmdp.theory.audit_report import AuditReport
 
 SPEC = "maze:size=4,goals=4,horizon=8,slip=0.2,seed=0"
-ALGORITHMS = {
+LEARNERS = {
     "bernstein": "bernstein (the paper)",
     "mvp": "mvp (the paper)",
     "lucrl": "lucrl (before it)",
 }
-WORK = 2 * 10**8  # of the Markov planner: a limit in work, not in time, gives the same plan always
+MARKOV_WORK = 2 * 10**8  # a limit in work, not in time, gives the same plan always
 
 
 def demo_command(
@@ -45,18 +45,19 @@ def demo_command(
     """Show what this is: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
-    from latentmdp.learning.folder import made, refuse_other
+    from latentmdp.learning.folder import make_folder, refuse_other
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
+    from latentmdp.planning.baselines import knowing_the_context
     from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report
 
     started = time.perf_counter()
     model = lm.make(SPEC)
-    specs = {name: checked(Spec(name, episodes), model) for name in ALGORITHMS}
-    made(out)
+    specs = {name: checked(Spec(name, episodes), model) for name in LEARNERS}
+    make_folder(out)
     for name, spec in specs.items():
-        if not force:  # the demo's own runs of before may go: they come out the same
+        if not force:  # earlier runs of the demo may be replaced: they come out the same
             refuse_other(out / name, model, asdict(spec), force="--force")
     if not json:
         _say_maze(model)
@@ -65,9 +66,8 @@ def demo_command(
         compiling_ahead("mvp", "markov"),
     ):
         memory = plan_whole(model, gap=1e-4, time_limit=20.0)
-        markov = plan_whole(model, "markov", gap=1e-4, time_limit=None, work_limit=WORK)
-    values, _ = lm.context_optimal(model)
-    known = float((model.w[:, None] * model.nu * values[0]).sum())
+        markov = plan_whole(model, "markov", gap=1e-4, time_limit=None, work_limit=MARKOV_WORK)
+    known = knowing_the_context(model)
     save_picture(model, out / "maze.png")
     save_picture(model, out / "policy.png", policy=memory.policy, step=model.H // 2)
     if not json:
@@ -77,7 +77,7 @@ def demo_command(
     if not json:
         _say_runs(runs, audit, episodes)
     with working("writing the report"):
-        folders = [out / name for name in ALGORITHMS]  # with their phases: nothing is played again
+        folders = [out / name for name in LEARNERS]  # with their phases: no run is repeated
         plans, title = [memory, markov], "A maze, learned"
         page = write_report(
             folders, out / "report.html", plan=plans, audit={"mvp": audit}, title=title
@@ -116,13 +116,13 @@ def _learn_all(
     with workers(2) as pool, working(what) as say:
         jobs = [
             pool.submit(_learn, name, episodes, optimal, out / name, name == "mvp")
-            for name in ALGORITHMS
+            for name in LEARNERS
         ]
         for i, job in enumerate(as_completed(jobs)):
             job.result()  # a failure ends the others at once
             say(f"{what}, {i + 1} of {len(jobs)} done")
     audits = [job.result() for job in jobs]
-    runs = [load_run(out / name) for name in ALGORITHMS]
+    runs = [load_run(out / name) for name in LEARNERS]
     return runs, next(audit for audit in audits if audit is not None)
 
 
@@ -135,7 +135,7 @@ def _learn(
 
     phases = Collector()
     run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal, observer=phases)
-    run.save(folder, overwrite=True)  # it was looked at before the work
+    run.save(folder, overwrite=True)  # the command has checked it before the work
     save_phases(run, folder, phases.phases)
     return lm.audit(run) if audited else None
 
@@ -179,7 +179,7 @@ def _say_runs(runs: "list[Run]", audit: "AuditReport", episodes: int) -> None:
     print_table(
         ("who learns it", "regret", "updates", "last policy", "seconds"),
         [
-            (ALGORITHMS[run.spec.algorithm], round(run.regret), run.updates, run.final_value,
+            (LEARNERS[run.spec.algorithm], round(run.regret), run.updates, run.final_value,
              round(run.seconds, 1))
             for run in runs
         ],

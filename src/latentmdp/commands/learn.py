@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp._interrupts import INTERRUPTED
 from latentmdp.commands._common import (
     AsJson,
     Discount,
@@ -19,16 +20,15 @@ from latentmdp.commands._common import (
 )
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.commands._runs import Task, catching_interrupts, run_all
+from latentmdp.commands._runs import RunTask, run_all
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
 
-INTERRUPTED = 130
 SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
-MOST = 100_000  # runs of one command
+MOST_RUNS = 100_000  # runs of one command
 GOES_WITH_RESUME = ("resume", "jobs", "json", "user_units")
 
 
@@ -127,8 +127,8 @@ def learn_command(
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
     for name, number in (("--seeds", seeds), ("--jobs", jobs)):
-        if number is not None and not 1 <= number <= MOST:
-            raise typer.BadParameter(f"{name} must be from 1 to {MOST}; it is {number}")
+        if number is not None and not 1 <= number <= MOST_RUNS:
+            raise typer.BadParameter(f"{name} must be from 1 to {MOST_RUNS}; it is {number}")
     with ExitStack() as lock:
         if resume is not None:
             _refuse_settings(ctx)
@@ -152,10 +152,9 @@ def learn_command(
             ):
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
-            lock.close()  # the run itself holds its folder
-        with catching_interrupts():
-            tasks = [task._replace(user_units=user_units) for task in tasks]
-            results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
+            lock.close()  # the run locks its folder itself
+        tasks = [task._replace(user_units=user_units) for task in tasks]
+        results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
         if out is not None and not json:
@@ -164,7 +163,7 @@ def learn_command(
 
 
 def _refuse_settings(ctx: typer.Context) -> None:
-    """A run that is resumed has its settings; others would be ignored without a word."""
+    """A run that is resumed has its settings; refuse others, which would be ignored."""
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(str(parameter.name))
         given = source is not None and source.name == "COMMANDLINE"
@@ -177,12 +176,14 @@ def _refuse_settings(ctx: typer.Context) -> None:
 def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[Spec]":
     """One spec per seed; bad values are refused here, before anything is written."""
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
 
     return [checked(Spec(seed=seed, **asked), model) for seed in seeds]
 
 
-def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool) -> list[Task]:
+def _new_tasks(
+    model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool
+) -> list[RunTask]:
     """One run per seed; with `out` each has its folder and a checkpoint from the start."""
     from latentmdp.formats.strict_json import write_json
     from latentmdp.learning.learn import find_optimal
@@ -190,7 +191,7 @@ def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: 
     if out is not None and ((out / "run.npz").exists() or (out / SEEDS).exists()):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
     optimal = find_optimal(model, specs[0])
-    tasks = [Task(None, model, spec, *optimal) for spec in specs]
+    tasks = [RunTask(None, model, spec, *optimal) for spec in specs]
     if out is None:
         return tasks
     places = [out / f"seed-{spec.seed}" if many else out for spec in specs]
@@ -198,13 +199,13 @@ def _new_tasks(model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: 
         task.begin().checkpoint(place)
     if many:
         write_json(out / SEEDS, {"seeds": [spec.seed for spec in specs]})
-    return [Task(place) for place in places]
+    return [RunTask(place) for place in places]
 
 
-def _tasks_to_resume(folder: Path) -> list[Task]:
+def _tasks_to_resume(folder: Path) -> list[RunTask]:
     """The folder's run, or the runs of its seeds."""
     if (folder / "run.npz").exists():
-        return [Task(folder)]
+        return [RunTask(folder)]
     if not (folder / SEEDS).exists():
         raise ModelError(
             f"{folder} must hold a run; it has no run.npz and no {SEEDS} (if it was interrupted "
@@ -214,7 +215,7 @@ def _tasks_to_resume(folder: Path) -> list[Task]:
     for place in places:
         if not (place / "run.npz").exists():
             raise ModelError(f"{folder} must hold a run of every seed; {place} has no run.npz")
-    return [Task(place) for place in places]
+    return [RunTask(place) for place in places]
 
 
 def _seeds_of(folder: Path) -> list[int]:

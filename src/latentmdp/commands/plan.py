@@ -3,7 +3,7 @@
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +26,8 @@ from latentmdp.errors import ModelError
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.planning.plan import Plan
+    from latentmdp.planning.search_result import Progress
     from latentmdp.policy import PolicyGraph
-
-Progress = Callable[[float, int, float, float], None]
 
 
 def plan_command(
@@ -197,7 +196,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     if path.suffix.lower() != ".csv" or not names:
         policy.save(path)
         return
-    from latentmdp.formats.files import write_atomically
+    from latentmdp.formats.files import write_atomically, writer_of
 
     columns = ["step", "state", "action"]
     columns += ["state_name"] if model.state_names else []
@@ -211,19 +210,14 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
             row += [model.state_names[s]] if model.state_names else []
             row += [model.action_names[a]] if model.action_names else []
             writer.writerow(row)
-    content = text.getvalue().encode("utf-8")
-    write_atomically(path, lambda file: _write_all(file, content))
-
-
-def _write_all(file: Any, content: bytes) -> None:
-    file.write(content)
+    write_atomically(path, writer_of(text.getvalue().encode("utf-8")))
 
 
 # ---------------------------------------------------------------------- progress
 
 
 @contextmanager
-def _progress_line(sign: float, quiet: bool) -> Iterator[Progress | None]:
+def _progress_line(sign: float, quiet: bool) -> "Iterator[Progress | None]":
     """One line with both bounds on standard error, on a terminal only."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None

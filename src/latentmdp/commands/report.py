@@ -106,13 +106,13 @@ def places(given: list[Path]) -> tuple[list[Path], list[Path]]:
             continue
         if not place.is_dir():
             raise ModelError(f"{place} must be a folder of a run or a study; there is none")
-        here = [file.parent for file in place.rglob("run.npz")]
+        folders = [file.parent for file in place.rglob("run.npz")]
         files = sorted(place.rglob("study.json"))
-        if not here and not files:
+        if not folders and not files:
             raise ModelError(
                 f"{place} must hold a run or a study; no run.npz or study.json is in it or below"
             )
-        for folder in sorted(here, key=lambda p: [(len(part), part) for part in p.parts]):
+        for folder in sorted(folders, key=lambda p: [(len(part), part) for part in p.parts]):
             runs.setdefault(folder.resolve(), folder)
         for file in files:
             studies.setdefault(file.resolve(), file)

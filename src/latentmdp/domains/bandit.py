@@ -2,15 +2,8 @@
 
 import numpy as np
 
-from latentmdp.domains.spec import (
-    MAX_HORIZON,
-    MAX_SEED,
-    Domain,
-    Key,
-    generator,
-    require_size,
-)
-from latentmdp.model import LatentMDP
+from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, require_size
+from latentmdp.model import MAX_HORIZON, LatentMDP
 
 
 def build(

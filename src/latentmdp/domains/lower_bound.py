@@ -12,17 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.domains.spec import (
-    MAX_HORIZON,
-    MAX_SEED,
-    Domain,
-    Key,
-    generator,
-    parse_spec,
-    require_size,
-)
+from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, parse_spec, require_size
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model import MAX_HORIZON, LatentMDP
+from latentmdp.policy_class import check_policy_class
 
 
 @dataclass(frozen=True)
@@ -301,8 +294,7 @@ def _secrets(
 
 
 def _is_history(policy_class: str) -> bool:
-    if policy_class not in ("history", "markov"):
-        raise ModelError(f"policy_class must be 'history' or 'markov'; it is {policy_class!r}")
+    check_policy_class(policy_class)
     return policy_class == "history"
 
 

@@ -29,10 +29,10 @@ def build(
     wrong = len(kinds) - 1
     S, solved = 2 + guesses * wrong, 1 + guesses * wrong
     require_size("mastermind", codes * S * codes)
-    # state 0 is the start, 1 + made * wrong + k the answer k after made + 1 guesses
+    # state 0 is the start, state 1 + n * wrong + k the answer k to guess n + 1
     m, s, a = (grid.ravel() for grid in np.indices((codes, S, codes)))
-    made = np.where(s == 0, 0, 1 + (s - 1) // max(wrong, 1))
-    after = np.minimum(made, guesses - 1) * wrong + 1 + kind[m, a]
+    guesses_made = np.where(s == 0, 0, 1 + (s - 1) // max(wrong, 1))
+    after = np.minimum(guesses_made, guesses - 1) * wrong + 1 + kind[m, a]
     found = m == a
     nxt = np.where(found | (s == solved), solved, after)
     nu = np.zeros((codes, S))

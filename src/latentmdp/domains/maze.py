@@ -2,16 +2,9 @@
 
 import numpy as np
 
-from latentmdp.domains.spec import (
-    MAX_HORIZON,
-    MAX_SEED,
-    Domain,
-    Key,
-    generator,
-    require_size,
-)
+from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, require_size
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.model import MAX_HORIZON, LatentMDP, Layout
 
 ACTIONS = ("up", "right", "down", "left")
 _MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])

@@ -20,7 +20,6 @@ from latentmdp.model import LatentMDP
 MAX_OUTCOMES = 50_000_000
 """Largest number of outcomes (next states summed over all rows) that a domain will build."""
 
-MAX_HORIZON = 1_000_000
 MAX_SEED = 10**18
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")

@@ -2,6 +2,7 @@
 
 Each function draws on the axes given (or on a new figure without pyplot) and returns them; nothing
 is shown or saved unless asked. Colours are those of Okabe and Ito, told apart by all eyes.
+Matplotlib loads slowly, so it is imported by what draws, and not at the top of these files.
 """
 
 from pathlib import Path

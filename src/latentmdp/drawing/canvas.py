@@ -18,7 +18,7 @@ YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 WALL, LINE, FAINT, PAPER = "#3C4048", "#B8BDC4", "#8A9099", "#FFFFFF"
 
-ENDINGS = (".png", ".svg", ".pdf")
+PICTURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def new_axes(width: float = 6.4, height: float = 5.2) -> "Axes":
@@ -35,8 +35,10 @@ def write(figure: "Figure | None", path: str | Path) -> Path:
     """Save the figure, first to a temporary name, then by rename."""
     assert figure is not None
     path = Path(path)
-    if path.suffix.lower() not in ENDINGS:
-        raise ModelError(f"a picture's name must end in {', '.join(ENDINGS)}; it is {path.name!r}")
+    if path.suffix.lower() not in PICTURE_ENDINGS:
+        raise ModelError(
+            f"a picture's name must end in {', '.join(PICTURE_ENDINGS)}; it is {path.name!r}"
+        )
     if not path.parent.is_dir():
         raise ModelError(f"the folder of the picture must exist; {path.parent} does not")
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -75,9 +77,11 @@ def mark_letter(index: int) -> str:
 
 def sizes_title(model: LatentMDP, context: int | None) -> str:
     """One line of sizes for a picture's title."""
-    which = _count(model.M, "context") if context is None else drawn(context_name(model, context))
+    contexts = (
+        _count(model.M, "context") if context is None else drawn(context_name(model, context))
+    )
     sizes = _count(model.S, "state"), _count(model.A, "action"), _count(model.H, "step")
-    return ", ".join((which, *sizes))
+    return ", ".join((contexts, *sizes))
 
 
 def _count(number: int, noun: str) -> str:

@@ -37,9 +37,9 @@ def draw_policy(
 def action_shares(model: LatentMDP, policy: PolicyGraph, step: int) -> np.ndarray:
     """P(in state s and playing action a at this step), (S, A)."""
     reach = reach_weights(model, policy).sum(axis=1)
-    here = policy.step == step
+    at_step = policy.step == step
     share = np.zeros((model.S, model.A))
-    np.add.at(share, (policy.state[here], policy.action[here]), reach[here])
+    np.add.at(share, (policy.state[at_step], policy.action[at_step]), reach[at_step])
     return share
 
 

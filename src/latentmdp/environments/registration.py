@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import gymnasium
+
+from latentmdp.domains import DOMAINS
 from latentmdp.environments.single import LatentMDPEnv
 from latentmdp.environments.vector import LatentMDPVectorEnv
 
@@ -20,8 +23,6 @@ IDS = {
 
 def register() -> None:
     """Tell Gymnasium the ids; a second call changes nothing."""
-    import gymnasium
-
     for name, domain in IDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(
@@ -36,8 +37,6 @@ def make_env(
     domain: str, render_mode: str | None = None, observe_rewards: bool = True, **keys: Any
 ) -> LatentMDPEnv:
     """An environment of a domain; `keys` are the domain's keys."""
-    from latentmdp.domains import DOMAINS
-
     return LatentMDPEnv(DOMAINS[domain](observe_rewards=observe_rewards, **keys), render_mode)
 
 
@@ -45,8 +44,6 @@ def make_vector_env(
     domain: str, num_envs: int = 1, observe_rewards: bool = True, **keys: Any
 ) -> LatentMDPVectorEnv:
     """A batch of one domain; `keys` are the domain's keys, and `autoreset_mode`."""
-    from latentmdp.domains import DOMAINS
-
     options = {k: keys.pop(k) for k in ("autoreset_mode",) if k in keys}
     model = DOMAINS[domain](observe_rewards=observe_rewards, **keys)
     return LatentMDPVectorEnv(model, num_envs, **options)

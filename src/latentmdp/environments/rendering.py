@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from latentmdp.drawing import draw_model
 from latentmdp.drawing.canvas import (
     BLUE,
     PAPER,
@@ -13,6 +14,8 @@ from latentmdp.drawing.canvas import (
     mark_letter,
     state_name,
 )
+from latentmdp.drawing.diagram import diagram_places, is_readable
+from latentmdp.drawing.grid import cell_font, grid_places
 from latentmdp.model import LatentMDP
 
 _MAX_LISTED = 40
@@ -90,10 +93,6 @@ class _Scene:
     """A drawn background and an agent that moves over it."""
 
     def __init__(self, model: LatentMDP, context: int | None) -> None:
-        from latentmdp.drawing import draw_model
-        from latentmdp.drawing.diagram import diagram_places, is_readable
-        from latentmdp.drawing.grid import cell_font, grid_places
-
         self.ax = draw_model(model, context if model.layout is not None else None)
         figure = self.ax.get_figure(root=True)
         assert figure is not None

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from latentmdp.domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.environments.sampling import Sampler
 from latentmdp.errors import ModelError
@@ -30,8 +31,6 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     def __init__(self, model: LatentMDP | str, render_mode: str | None = None) -> None:
         if isinstance(model, str):
-            from latentmdp.domains import make
-
             model = make(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ModelError(f"render_mode must be 'ansi' or 'rgb_array'; it is {render_mode!r}")

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from latentmdp.domains import make
 from latentmdp.environments.sampling import Sampler
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
@@ -32,8 +33,6 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         if isinstance(model, str):
-            from latentmdp.domains import make
-
             model = make(model)
         if num_envs < 1:
             raise ModelError(f"num_envs must be at least 1; it is {num_envs}")
@@ -49,7 +48,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self._context = np.zeros(num_envs, dtype=np.int64)
         self._state = np.zeros(num_envs, dtype=np.int64)
         self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
-        self._common: int | None = -1  # the step of all episodes, None where they differ
+        self._common_step: int | None = -1  # the step of all episodes, None where they differ
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -86,13 +85,13 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         a = self._checked(actions)
         n, H = self.num_envs, self.model.horizon
         never = np.zeros(n, dtype=bool)
-        if self._common is not None:  # all in step: no masks needed
-            if 0 <= self._common < H:
+        if self._common_step is not None:  # all in step: no masks needed
+            if 0 <= self._common_step < H:
                 reward, infos = self._advance(a)
-                self._common += 1
-                over = np.full(n, self._common == H)
+                self._common_step += 1
+                over = np.full(n, self._common_step == H)
                 return self._finish(reward, never, over, infos)
-            if self._common < 0 or self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+            if self._common_step < 0 or self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise gym.error.ResetNeeded("call reset() before step(): an episode is over")
             self._start(np.arange(n), None)
             return self._state.copy(), np.zeros(n), never, never.copy(), {}
@@ -149,14 +148,14 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     def _start(self, chosen: np.ndarray, forced: np.ndarray | None) -> None:
         u, v = self.np_random.random((2, chosen.size))
         context = self._sampler.context(u) if forced is None else forced
-        if self._common is not None:
-            self._steps[:] = self._common
+        if self._common_step is not None:
+            self._steps[:] = self._common_step
         self._context[chosen] = context
         self._state = self._state.copy()
         self._state[chosen] = self._sampler.start(context, v)
         self._steps[chosen] = 0
         together = (self._steps == self._steps[0]).all()
-        self._common = int(self._steps[0]) if together else None
+        self._common_step = int(self._steps[0]) if together else None
 
     def _checked(self, actions: Any) -> np.ndarray:
         a = np.asarray(actions)

@@ -26,8 +26,8 @@ from latentmdp.formats.files import (
 
 LARGEST_HEADER = 10_000
 MOST_MEMBERS = 1_000
-FREE = 10**8  # bytes that any file may take in memory, and
-RATIO = 64  # times its own size that a larger one may: deflating gets to 1000
+FREE_BYTES = 10**8  # of memory: any file may take so much,
+LARGEST_RATIO = 64  # and this many times its own size (compression alone gets to 1000)
 PLAIN_KINDS = "biufU"  # truth values, numbers, text: nothing that could hide an object
 CHUNK = 1 << 24
 
@@ -35,8 +35,8 @@ CHUNK = 1 << 24
 def read_npz(path: PathLike, copies: int = 1) -> dict[str, np.ndarray]:
     """All arrays of an npz file, each checked against the archive before it is read.
 
-    What is made of them takes as much memory as so many `copies`; a small file that would take much
-    is refused. Cost: one pass over the file, one copy in memory.
+    What the caller makes of them takes as much memory as `copies` of them; a small file that would
+    take much is refused. Cost: one pass over the file, one copy in memory.
     """
     with opened(path) as file:
         try:
@@ -59,7 +59,7 @@ def npz_writer(arrays: dict[str, Any], *, level: int, copies: int = 1) -> Writer
     reading could not tell them from a small file that claims all memory.
     """
     given = [np.asanyarray(values) for values in arrays.values()]
-    if copies * sum(_claim(array.size, array.dtype) for array in given) > FREE:
+    if copies * sum(_claim(array.size, array.dtype) for array in given) > FREE_BYTES:
         level = 0
     method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
 
@@ -69,10 +69,14 @@ def npz_writer(arrays: dict[str, Any], *, level: int, copies: int = 1) -> Writer
                 # a fixed date: the same model gives the same bytes
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                 member.compress_type = method
-                member._compresslevel = level  # type: ignore[attr-defined]
                 member.external_attr = 0o644 << 16
+                array = np.asanyarray(values, order="C")
+                if level:
+                    content = io.BytesIO()
+                    npy.write_array(content, array, allow_pickle=False)
+                    archive.writestr(member, content.getbuffer(), compresslevel=level)
+                    continue
                 with archive.open(member, "w", force_zip64=True) as target:
-                    array = np.asanyarray(values, order="C")
                     npy.write_array(target, array, allow_pickle=False)
 
     return write
@@ -82,7 +86,7 @@ def _read_archive(file: BinaryIO, copies: int) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(file):
         raise ModelError("must be an npz file (a zip archive of arrays); it is not one")
     file.seek(0)
-    allowed = (FREE + RATIO * os.fstat(file.fileno()).st_size) // copies
+    allowed = (FREE_BYTES + LARGEST_RATIO * os.fstat(file.fileno()).st_size) // copies
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MOST_MEMBERS:

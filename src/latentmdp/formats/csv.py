@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.document import Options, build_within_limit, check_horizon
+from latentmdp.formats.document import Options, build_within_limit
 from latentmdp.formats.files import (
     PathLike,
     Writer,
@@ -24,7 +24,7 @@ from latentmdp.formats.files import (
     refusal,
     write_together,
 )
-from latentmdp.formats.tables import Table
+from latentmdp.formats.tables import CsvTable
 from latentmdp.model import LatentMDP
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
@@ -33,7 +33,7 @@ PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
 
 def load_csv(path: PathLike, options: Options) -> LatentMDP:
     """The model in `path`, with `initial.csv` and `parameters.csv` from the same folder."""
-    table = Table(path, COLUMNS)
+    table = CsvTable(path, COLUMNS)
     state, action, context, following = (table.ids(name) for name in COLUMNS[:4])
     first, first_prob = _read_initial(as_path(path).parent / "initial.csv")
     S = 1 + max(int(x.max()) for x in (state, following, first))
@@ -96,9 +96,9 @@ def _check_complete(n: int, M: int, S: int, A: int, context: Any, state: Any, ac
 def _read_initial(path: Path) -> tuple[Any, Any]:
     if not path.exists():
         raise refusal(path, "must lie beside the model; there is no such file")
-    table = Table(path, ("idstate", "probability"))
+    table = CsvTable(path, ("idstate", "probability"))
     first, prob = table.ids("idstate"), table.floats("probability")
-    if (first > 10**8).any():
+    if (first >= 10**8).any():
         raise refusal(path, f"idstate must be below 10^8; found {first.max()}")
     return first, prob
 
@@ -110,7 +110,6 @@ def _settings(path: PathLike, options: Options) -> dict[str, Any]:
     horizon = options.horizon if options.horizon is not None else found.get("horizon")
     if horizon is None:
         raise refusal(path, "the horizon must be given; CSV does not hold it")
-    check_horizon(horizon)
     observe = options.observe_rewards
     if observe is None:
         observe = bool(found.get("observe_rewards", 1.0))

@@ -18,7 +18,6 @@ from latentmdp.formats.fields import Fields
 from latentmdp.model import LatentMDP, Layout
 
 MODEL_FORMAT = "latentmdp model"
-LONGEST_HORIZON = 10**6
 LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
 NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
@@ -32,7 +31,7 @@ SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller says about a model; None: the file's word."""
+    """What the caller says about a model; None: the value stored in the file."""
 
     observe_rewards: bool | None = None
     horizon: int | None = None
@@ -75,7 +74,6 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
     if "format" in fields and fields.text("format") != MODEL_FORMAT:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a model was asked for")
     horizon = fields.whole("H") if options.horizon is None else options.horizon
-    check_horizon(horizon)
     keywords: dict[str, Any] = {
         "observe_rewards": _chosen(options.observe_rewards, fields, "observe_rewards", True),
         "discount": _chosen(options.discount, fields, "discount", 1.0),
@@ -105,12 +103,6 @@ def build_within_limit(
             except ModelError:
                 pass  # too small a limit, or another fault, which is then named below
         return build(*arguments, max_return=None, **keywords)
-
-
-def check_horizon(horizon: Any) -> None:
-    """Refuse horizons that nothing could ever plan for (building takes time linear in it)."""
-    if isinstance(horizon, (int, float, np.number)) and horizon > LONGEST_HORIZON:
-        raise ModelError(f"the horizon must be at most {LONGEST_HORIZON}; it is {horizon}")
 
 
 def _chosen(option: Any, fields: Fields, key: str, default: Any) -> Any:

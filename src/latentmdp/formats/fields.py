@@ -113,13 +113,13 @@ class Fields:
                 text.encode("utf-8")
         except ModelError:
             raise
-        except ValueError:  # half a pair, or in NumPy a number that is no character
+        except ValueError:  # half a surrogate pair, or a number that is no character
             raise ModelError(f"{key} must be valid Unicode text") from None
         return values
 
 
 def _from_lists(key: str, value: Any, meaning: str) -> np.ndarray:
-    """Nested lists of numbers as an array; no text gets there, it would make all entries wide."""
+    """Nested lists of numbers as an array; text is refused: it would widen every entry."""
     shape: list[int] = []
     level = [value]
     while type(level[0]) is list:

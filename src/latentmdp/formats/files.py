@@ -11,6 +11,13 @@ from typing import BinaryIO
 
 from latentmdp.errors import ModelError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
 PathLike = str | os.PathLike[str]
 Writer = Callable[[BinaryIO], None]
 
@@ -211,7 +218,7 @@ def _new_temporary(target: Path, cleanup: ExitStack) -> tuple[Path, int]:
         temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(8)}{ENDING}"
         descriptor = os.open(temporary, flags, 0o666)  # the user's umask applies
         cleanup.callback(temporary.unlink, missing_ok=True)  # after the rename nothing is left
-        locked = _lock(descriptor)
+        locked = lock_file(descriptor)
         if locked:  # until the file has its name, so that nobody takes it for a leftover
             cleanup.callback(os.close, os.dup(descriptor))
         if locked is not False and temporary.exists():
@@ -232,24 +239,24 @@ def _remove_leftover(path: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
         ours = not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
-        if ours and _lock(descriptor):
+        if ours and lock_file(descriptor):
             os.unlink(path)
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool | None:
+def lock_file(descriptor: int) -> bool | None:
     """Lock an open file; False if another process holds it, None where there are no locks.
 
     The system ends a lock with its process, however that ends.
     """
+    if not HAS_LOCKS:
+        return None
     try:
-        import fcntl
-
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except (ImportError, OSError):
+    except OSError:  # a file system without locks
         return None
     return True
 

@@ -1,6 +1,5 @@
 """Policies in files: JSON and npz hold any graph, CSV (`step, state, action`) a Markov policy."""
 
-from dataclasses import fields as dataclass_fields
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,10 @@ from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.formats.json import as_lists
 from latentmdp.formats.strict_json import read_json, write_json
-from latentmdp.formats.tables import Table
-from latentmdp.policy import PolicyGraph
+from latentmdp.formats.tables import CsvTable
+from latentmdp.policy import POLICY_PARTS, PolicyGraph
 
 POLICY_FORMAT = "latentmdp policy"
-PARTS = tuple(field.name for field in dataclass_fields(PolicyGraph))
 COPIES = 6  # a table becomes nodes, steps, states, successors and numbers; checks take a few more
 LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 
@@ -25,19 +23,19 @@ def policy_document(policy: PolicyGraph) -> dict[str, Any]:
     document: dict[str, Any] = {"format": POLICY_FORMAT}
     if policy.is_markov and policy == PolicyGraph.from_table(policy.table):
         return document | {"table": policy.table}
-    return document | {name: getattr(policy, name) for name in PARTS}
+    return document | {name: getattr(policy, name) for name in POLICY_PARTS}
 
 
 def document_policy(values: dict[str, Any]) -> PolicyGraph:
     """The policy that a document describes, checked."""
-    fields = Fields(values, ("format", "table", *PARTS))
+    fields = Fields(values, ("format", "table", *POLICY_PARTS))
     if "P" in fields or "prob" in fields:
         raise ModelError("holds a model; a policy was asked for")
     if "format" in fields and fields.text("format") != POLICY_FORMAT:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a policy was asked for")
     if "table" in fields:
         return PolicyGraph.from_table(_small(fields, "table"))
-    policy = PolicyGraph.from_arrays(*(_small(fields, name) for name in PARTS))
+    policy = PolicyGraph.from_arrays(*(_small(fields, name) for name in POLICY_PARTS))
     if policy.N * policy.S * (1 + int(policy.symbol.max(initial=0))) >= 2**62:
         raise ModelError(f"symbol must be small numbers; found {policy.symbol.max()}")
     return policy
@@ -74,7 +72,7 @@ def save_policy_json(policy: PolicyGraph, path: PathLike) -> None:
 
 def load_policy_csv(path: PathLike) -> PolicyGraph:
     """A Markov policy from columns `step, state, action`, one line for each step and state."""
-    table = Table(path, ("step", "state", "action"))
+    table = CsvTable(path, ("step", "state", "action"))
     step, state, action = (table.ids(name) for name in ("step", "state", "action"))
     if action.max() >= LARGEST_NUMBER:
         raise ModelError(f"action must stay below 2^31; found {action.max()}")

@@ -1,6 +1,6 @@
 """What saved data must be: a table says the shape, type and range of every entry, `fitting` checks.
 
-Compiled code reads what a file holds without looking, so nothing gets there unchecked. Axes and
+Compiled code does not check what it reads, so everything is checked before. Axes and
 limits are numbers or names of sizes, `whole("rows", "S", below="M")`; a name that is not yet known
 is set by the first entry that has it.
 """
@@ -18,8 +18,8 @@ import numpy as np
 from latentmdp.errors import ModelError
 
 Size = int | str
-Sizes = MutableMapping[str, int]
-MOST = 2**62  # whole numbers in arrays: twice as many still fit
+NamedSizes = MutableMapping[str, int]
+MOST = 2**62  # the largest whole number in arrays: twice that still fits into 64 bits
 LARGEST = sys.float_info.max
 _KINDS = {"whole": "iu", "number": "iuf", "truth": "b"}
 _MEANING = {"whole": "whole numbers", "number": "finite numbers", "truth": "true or false"}
@@ -61,7 +61,7 @@ TEXT = Entry("text")
 STREAM = Entry("stream")  # the state of a random generator
 
 
-def fitting(values: Any, table: Table, sizes: Sizes, where: str = "") -> dict[str, Any]:
+def fitting(values: Any, table: Table, sizes: NamedSizes, where: str = "") -> dict[str, Any]:
     """The entries that the table names, checked, as int64, float64 and bool; else a refusal."""
     if not isinstance(values, Mapping):
         raise ModelError(f"{where.rstrip('.') or 'it'} must be a group of entries")
@@ -98,7 +98,7 @@ def _text(value: Any, place: str) -> str:
     return value
 
 
-def _single(value: Any, entry: Entry, sizes: Sizes, place: str) -> Any:
+def _single(value: Any, entry: Entry, sizes: NamedSizes, place: str) -> Any:
     if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "biuf":
         value = value.item()
     kinds: dict[str, tuple[type, ...]] = {"whole": (int,), "number": (int, float), "truth": (bool,)}
@@ -116,7 +116,7 @@ def _single(value: Any, entry: Entry, sizes: Sizes, place: str) -> Any:
     return value if entry.kind == "whole" else float(value)
 
 
-def _array(value: Any, entry: Entry, sizes: Sizes, place: str) -> np.ndarray:
+def _array(value: Any, entry: Entry, sizes: NamedSizes, place: str) -> np.ndarray:
     if isinstance(value, list) and all(type(x) in (int, float, bool) for x in value):
         value = np.array(value) if value else np.zeros(0, dtype=np.int64)
     if not isinstance(value, np.ndarray):
@@ -150,7 +150,7 @@ def _array(value: Any, entry: Entry, sizes: Sizes, place: str) -> np.ndarray:
     return np.array(value, dtype=np.int64 if entry.kind == "whole" else np.float64, order="C")
 
 
-def _limits(entry: Entry, sizes: Sizes) -> tuple[Any, Any]:
+def _limits(entry: Entry, sizes: NamedSizes) -> tuple[Any, Any]:
     """The smallest and the largest value."""
     low, high = (sizes[x] if isinstance(x, str) else x for x in (entry.low, entry.high))
     if entry.below is not None:

@@ -22,7 +22,7 @@ def read_json(path: PathLike) -> dict[str, Any]:
     text = read_text(path)
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse)
-        if "\\ud" in text.lower():  # half of a pair, which nothing could write again
+        if "\\ud" in text.lower():  # half a surrogate pair, which cannot be written again
             json.dumps(document, ensure_ascii=False).encode("utf-8")
     except _RefusedError as error:
         raise refusal(path, str(error)) from None

@@ -16,7 +16,7 @@ from latentmdp.formats.files import PathLike, memory_budget, opened, reason, ref
 LONGEST_HEADER = 10_000
 
 
-class Table:
+class CsvTable:
     """Columns of numbers by name, each `(n,)`."""
 
     def __init__(self, path: PathLike, columns: Sequence[str]) -> None:

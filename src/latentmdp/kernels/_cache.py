@@ -267,15 +267,3 @@ _saving = _Saving()
 event.register("numba:compile", _Compiling())
 for listener in (compiling, _saving, CtrlCWaits()):  # the last may raise
     event.register("numba:compiler_lock", listener)
-
-
-def cached_cfunc(signature: Any, function: Callable[..., Any]) -> Any:
-    """Compile a function with a C signature, at once; cached like a kernel."""
-    with keeping(Path(function.__code__.co_filename)) as folder:
-        if folder is None or not _has_room(folder.parent):
-            return numba.cfunc(signature)(function)
-        sealing = Sealing(folder)
-        try:
-            return numba.cfunc(signature, cache=True)(function)
-        finally:
-            sealing.end()

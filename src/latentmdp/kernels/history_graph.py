@@ -1,70 +1,84 @@
-"""Kernels of the belief graph: nodes `(belief, state)` shared by all steps, values per steps to go.
+"""The graph of merged beliefs: nodes `(belief, state)` shared by all steps, and how it grows.
 
-The nodes of one belief are a *layer*; layers are expanded as a whole. Along a transition a belief's
-support never grows, so beliefs that can reach one another have the same support: such a *group* of
-layers is swept together, steps to go ascending, after the groups of smaller support. One such pass
-over all steps gives the exact bounds of the expanded part, given those at its frontier.
+The nodes of one belief are a *layer*; layers are expanded as a whole. Transitions do not depend on
+the step, so a node has both bounds for every number of steps to go. Beliefs that are not expanded
+are the *frontier*; their nodes have the bounds of the corners.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.history_grid import posterior
-from latentmdp.kernels.history_tree import hash_belief, same_belief
+from latentmdp.kernels.beliefs import (
+    N_BELIEFS,
+    N_EDGES,
+    N_INNER,
+    N_NODES,
+    NONE,
+    WORK_UNITS,
+    hash_belief,
+    posterior,
+    same_belief,
+)
+from latentmdp.kernels.structs import Indices
 
-BELIEFS, NODES, ROWS, EDGES, WORK = 0, 1, 2, 3, 4  # entries of `count`; for WORK see history_tree
-SIZE = 0  # number of contexts in the support
-SWEPT = 1  # round of the layer's last sweep; -1: none yet; FRONTIER: not expanded
-LOW, HIGH = 2, 3  # steps to go at which the current policies pass; HIGH 0: they do not
-FROM, UPTO = 4, 5  # steps to go of the last sweep
-BELIEF, STATE = 0, 1
-ROW = 2  # row in `ptr` and `gain`; -1: at the frontier
-FLAT = 3  # steps to go from which the bounds hardly change any more
-CHANGED = 4  # round in which the bounds last changed
-MEMBER = 5  # stamp of the last sweep
-PEAK = 6  # steps to go at which a frontier node matters most; 0: nowhere
-PLACE = 7  # number in the last sweep
-FRONTIER = -2
+UNSWEPT, FRONTIER = -1, -2  # `swept` of beliefs that are expanded, and that are not
 HOLD = 16  # steps for which a corner's policy is kept at the frontier
 
 
-class Graph(NamedTuple):
-    """Growing arrays; the first `count[...]` entries of each are in use. `T = H + 1`."""
+class BeliefGraph(NamedTuple):
+    """Growing arrays; the first `used[...]` entries of each are in use. `T = H + 1`.
 
-    count: Any  # (5,)
-    belief: Any  # (beliefs, M)
-    layer: Any  # (beliefs, 6) integers of each belief, SIZE to UPTO
-    node_of: Any  # (beliefs, S) node; -1: none
-    table: Any  # (power of two,) hash table of beliefs, -1: empty
-    node: Any  # (nodes, 8) integers of each node, BELIEF to PLACE
-    bound: Any  # (nodes, T, 2) lower and upper, by steps to go
-    ptr: Any  # (rows*A + 1,) edges of each action
-    gain: Any  # (rows, A) expected reward now
-    child: Any  # (edges,)
-    prob: Any  # (edges,) discounted
-    score: Any  # (beliefs,) reach x gap at the frontier
-    reach: Any  # (2, nodes) now and next, zero between rounds
-    queue: Any  # (2, nodes)
+    An expanded node has a row; the edges of its action `a` are those from `ptr[row * A + a]` to
+    before `ptr[row * A + a + 1]`, one for each possible observation.
+    """
+
+    used: Ints  # (5,) N_NODES, N_EDGES, N_INNER (rows), WORK_UNITS, N_BELIEFS
+    belief: Floats  # (beliefs, M)
+    support: Indices  # (beliefs,) number of contexts in the support
+    node_of: Indices  # (beliefs, S) NONE: no node
+    swept: Ints  # (beliefs,) round of the last sweep; UNSWEPT; FRONTIER
+    swept_from: Indices  # (beliefs,) steps to go of that sweep, from
+    swept_to: Indices  # (beliefs,) and to
+    passed_from: Indices  # (beliefs,) steps to go at which the current policies pass, from
+    passed_to: Indices  # (beliefs,) and to; 0: they do not
+    score: Floats  # (beliefs,) reach x gap at the frontier
+    table: Indices  # (power of two,) hash table of beliefs; NONE: empty
+    belief_of: Indices  # (nodes,)
+    state: Indices  # (nodes,)
+    row: Indices  # (nodes,) NONE: at the frontier
+    bound: Floats  # (nodes, T, 2) lower and upper, by steps to go
+    flat_from: Indices  # (nodes,) steps to go from which the bounds hardly change any more
+    changed: Indices  # (nodes,) round in which the bounds last changed
+    peak: Indices  # (nodes,) steps to go at which a frontier node matters most; 0: nowhere
+    stamp: Ints  # (nodes,) the sweep that last used the node
+    place: Indices  # (nodes,) its number in that sweep
+    reach: Floats  # (2, nodes) now and next, zero between rounds
+    queue: Indices  # (2, nodes)
+    ptr: Indices  # (rows*A + 1,)
+    gain: Floats  # (rows, A) expected reward now
+    child: Indices  # (edges,)
+    prob: Floats  # (edges,) discounted
 
 
 class Corners(NamedTuple):
     """Values with steps last: a node's bounds at all steps are made from neighbouring entries."""
 
-    known: Any  # (S, M, T) knowing the context
-    alpha: Any  # (S, M, M, T) the policy of one context, in every context
-    held: Any  # (S, T/HOLD, M, M) alpha at every HOLD-th step
+    known: Floats  # (S, M, T) knowing the context
+    alpha: Floats  # (S*M, M, T) in state s the policy of context k, row s*M + k, in every context
+    held: Floats  # (S, T/HOLD, M, M) alpha at every HOLD-th step
 
 
 @kernel
-def find_belief(graph, b):
-    """`(slot, belief)`; belief -1 where there is none yet."""
-    mask = np.uint64(graph.table.size - 1)
-    slot = hash_belief(0, b) & mask
+def find_belief(table, belief, other, j):
+    """`(slot, belief)` of the hash table for the belief `other[j]`; NONE: none yet."""
+    mask = np.uint64(table.size - 1)
+    slot = hash_belief(0, other, j) & mask
     while True:
-        i = graph.table[slot]
-        if i < 0 or same_belief(graph.belief[i], b):
+        i = table[slot]
+        if i == NONE or same_belief(belief, i, other, j):
             return slot, i
         slot = (slot + np.uint64(1)) & mask
 
@@ -72,173 +86,196 @@ def find_belief(graph, b):
 @kernel
 def rehash_beliefs(graph):
     """Enter all beliefs into an empty hash table."""
-    for i in range(graph.count[BELIEFS]):
-        slot, _ = find_belief(graph, graph.belief[i])
-        graph.table[slot] = i
+    table, belief = graph.table, graph.belief
+    for i in range(graph.used[N_BELIEFS]):
+        slot, _ = find_belief(table, belief, belief, i)
+        table[slot] = i
 
 
 @kernel
-def add_belief(graph, b):
-    """The number of belief `b`."""
-    slot, i = find_belief(graph, b)
-    if i >= 0:
-        return i
-    i = graph.count[BELIEFS]
-    graph.count[BELIEFS] += 1
+def add_belief(graph, slot, other, j):
+    """Enter the belief `other[j]` at a slot of the hash table; its number."""
+    i = graph.used[N_BELIEFS]
+    graph.used[N_BELIEFS] += 1
     graph.table[slot] = i
-    n = 0
-    for m in range(b.size):
-        graph.belief[i, m] = b[m]
-        n += b[m] > 0.0
-    graph.layer[i, SIZE], graph.layer[i, SWEPT] = n, FRONTIER
-    graph.layer[i, LOW] = graph.layer[i, HIGH] = 0
+    graph.support[i] = 0
+    for m in range(other.shape[1]):
+        graph.belief[i, m] = other[j, m]
+        graph.support[i] += other[j, m] > 0.0
+    graph.swept[i] = FRONTIER
+    graph.passed_from[i] = graph.passed_to[i] = 0
     graph.score[i] = 0.0
     for s in range(graph.node_of.shape[1]):
-        graph.node_of[i, s] = -1
+        graph.node_of[i, s] = NONE
     return i
 
 
 @kernel
-def weigh(b, x, first, last, out):
-    """Fill `out[first:last]` with `sum_m b_m x[m]`, `x (M, T)`."""
-    for t in range(first, last):
-        out[t] = 0.0
-    for m in range(b.size):
-        p = b[m]
-        if p > 0.0:
-            for t in range(first, last):
-                out[t] += p * x[m, t]
-
-
-@kernel
-def corner_policy(b, corners, s, t):
-    """The context whose policy is taken at belief `b`, state `s`, step `t`.
-
-    The best one at every `HOLD`-th step; in between that of the step before.
-    """
-    held = corners.held[s, t // HOLD]
-    best, top = -1, 0.0
-    for k in range(b.size):
-        if b[k] > 0.0:
-            x = 0.0
-            for m in range(b.size):
-                x += b[m] * held[k, m]
-            if best < 0 or x > top:
-                best, top = k, x
-    return best
-
-
-@kernel
-def corner_value(b, corners, s, k, t):
-    """The value of context `k`'s policy at belief `b`, state `s`, step `t`."""
-    x = 0.0
-    for m in range(b.size):
-        x += b[m] * corners.alpha[s, k, m, t]
-    return x
-
-
-@kernel
-def find_flat(graph, n, drift):
-    """Set from where on a node's bounds change by at most `drift` per step."""
-    tau = graph.bound.shape[1] - 1
-    while tau > 0 and (
-        abs(graph.bound[n, tau, 0] - graph.bound[n, tau - 1, 0]) <= drift
-        and abs(graph.bound[n, tau, 1] - graph.bound[n, tau - 1, 1]) <= drift
-    ):
-        tau -= 1
-    graph.node[n, FLAT] = tau
-
-
-@kernel
-def add_node(graph, corners, i, s, drift):
-    """The node of belief `i` and state `s`; new ones with the bounds of the corners."""
-    n = graph.node_of[i, s]
-    if n >= 0:
-        return n
-    n = graph.count[NODES]
-    graph.count[NODES] += 1
+def add_node(graph, i, s):
+    """Make a node of belief `i` and state `s`, still without bounds; its number."""
+    n = graph.used[N_NODES]
+    graph.used[N_NODES] += 1
     graph.node_of[i, s] = n
-    graph.node[n, BELIEF], graph.node[n, STATE], graph.node[n, ROW] = i, s, -1
-    graph.node[n, CHANGED] = graph.node[n, MEMBER] = graph.node[n, PEAK] = 0
+    graph.belief_of[n], graph.state[n], graph.row[n] = i, s, NONE
+    graph.changed[n] = graph.stamp[n] = graph.peak[n] = 0
     graph.reach[0, n] = graph.reach[1, n] = 0.0
-    T = graph.bound.shape[1]
-    b, x = graph.belief[i], np.empty(T)
-    weigh(b, corners.known[s], 0, T, x)
-    for t in range(T):
-        graph.bound[n, T - 1 - t, 1] = x[t]
-    for first in range(0, T, HOLD):
-        k = corner_policy(b, corners, s, first)
-        weigh(b, corners.alpha[s, k], first, min(first + HOLD, T), x)
-    for t in range(T):
-        graph.bound[n, T - 1 - t, 0] = x[t]
-    find_flat(graph, n, drift)
-    size = graph.layer[i, SIZE]
-    graph.count[WORK] += 10 + (T * (1 + size) + (T // HOLD + 1) * size * b.size // 3) // 140
+    T, M, support = graph.bound.shape[1], graph.belief.shape[1], graph.support[i]
+    graph.used[WORK_UNITS] += 10 + (T * (1 + support) + (T // HOLD + 1) * support * M // 3) // 140
     return n
 
 
 @kernel
-def plant(graph, corners, state, belief, drift, start_node):
+def mix_values(belief, i, values, row, begin, end, out):
+    """Fill `out[begin:end]` with `sum_m b_m values[row, m]`, `values (rows, M, T)`."""
+    for t in range(begin, end):
+        out[t] = 0.0
+    for m in range(belief.shape[1]):
+        p = belief[i, m]
+        if p > 0.0:
+            for t in range(begin, end):
+                out[t] += p * values[row, m, t]
+
+
+@kernel
+def corner_policy(belief, i, held, s, t):
+    """The context whose policy is taken at belief `i`, state `s`, step `t`.
+
+    The best one at every `HOLD`-th step; in between that of the step before.
+    """
+    M = belief.shape[1]
+    best, top = -1, 0.0
+    for k in range(M):
+        if belief[i, k] > 0.0:
+            value = 0.0
+            for m in range(M):
+                value += belief[i, m] * held[s, t // HOLD, k, m]
+            if best < 0 or value > top:
+                best, top = k, value
+    return best
+
+
+@kernel
+def flat_from(bound, n, drift):
+    """Steps to go from which on the bounds of node `n` change by at most `drift` per step."""
+    tau = bound.shape[1] - 1
+    while tau > 0 and (
+        abs(bound[n, tau, 0] - bound[n, tau - 1, 0]) <= drift
+        and abs(bound[n, tau, 1] - bound[n, tau - 1, 1]) <= drift
+    ):
+        tau -= 1
+    return tau
+
+
+@kernel
+def bound_nodes(graph, corners, begin, drift):
+    """Give the nodes from `begin` on the bounds of the corners.
+
+    Above: knowing the context. Below: the policy of one context, kept for `HOLD` steps.
+    """
+    belief, bound, belief_of, state = graph.belief, graph.bound, graph.belief_of, graph.state
+    known, alpha, held = corners.known, corners.alpha, corners.held
+    T, M = bound.shape[1], belief.shape[1]
+    values = np.empty(T)
+    for n in range(begin, graph.used[N_NODES]):
+        i, s = belief_of[n], state[n]
+        mix_values(belief, i, known, s, 0, T, values)
+        for t in range(T):
+            bound[n, T - 1 - t, 1] = values[t]
+        for t in range(0, T, HOLD):
+            k = corner_policy(belief, i, held, s, t)
+            mix_values(belief, i, alpha, s * M + k, t, min(t + HOLD, T), values)
+        for t in range(T):
+            bound[n, T - 1 - t, 0] = values[t]
+        graph.flat_from[n] = flat_from(bound, n, drift)
+
+
+@kernel
+def plant_graph(graph, corners, state, belief, start_node):
     """Make nodes of the first states."""
     for i in range(state.size):
-        start_node[i] = add_node(graph, corners, add_belief(graph, belief[i]), state[i], drift)
+        slot, j = find_belief(graph.table, graph.belief, belief, i)
+        if j == NONE:
+            j = add_belief(graph, slot, belief, i)
+        start_node[i] = add_node(graph, j, state[i])
+    bound_nodes(graph, corners, 0, 0.0)
 
 
 @kernel
-def expand_belief(graph, joint, corners, i, now, drift):
-    """Expand the nodes of belief `i` that are not yet, and those they lead to inside the layer."""
-    S = graph.node_of.shape[1]
-    A = graph.gain.shape[1]
-    b = graph.belief[i]
-    post = np.empty(b.size)
-    queue = np.empty(S, np.int64)
-    n_queue = 0
-    for s in range(S):
-        n = graph.node_of[i, s]
-        if n >= 0 and graph.node[n, ROW] < 0:
-            queue[n_queue] = s
-            n_queue += 1
-    graph.layer[i, SWEPT] = -1
-    at, edges = 0, 0
-    while at < n_queue:
-        s = queue[at]
-        edges += joint.ptr[(s + 1) * A] - joint.ptr[s * A]
-        at += 1
-        row = graph.count[ROWS]
-        graph.count[ROWS] += 1
-        for a in range(A):
-            sa = s * A + a
-            x = 0.0
-            for m in range(b.size):
-                x += b[m] * joint.reward[sa, m]
-            graph.gain[row, a] = x
-            for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                p = posterior(b, joint.like[o], post)
-                if p > 0.0:
-                    j = i if same_belief(b, post) else add_belief(graph, post)
-                    if j == i and graph.node_of[i, joint.next[o]] < 0:
-                        queue[n_queue] = joint.next[o]
+def expand_beliefs(graph, model, chosen, begin, now, work_limit):
+    """Expand the nodes of the chosen beliefs, and those they lead to inside the layer.
+
+    Goes on from place `begin` of `chosen` while there is room and work; returns where it stopped.
+    New nodes have no bounds yet.
+    """
+    ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
+    used, table, belief, node_of = graph.used, graph.table, graph.belief, graph.node_of
+    row_of, changed, edge_ptr = graph.row, graph.changed, graph.ptr
+    gain, child, prob = graph.gain, graph.child, graph.prob
+    S, M, A, J = node_of.shape[1], belief.shape[1], gain.shape[1], likelihood.shape[0]
+    post, queue = np.empty((1, M)), np.empty(S, np.uint32)
+    while begin < chosen.size and used[WORK_UNITS] < work_limit:
+        if (
+            used[N_BELIEFS] + J + S > belief.shape[0]
+            or used[N_NODES] + J + S > row_of.size
+            or used[N_INNER] + S > gain.shape[0]
+            or used[N_EDGES] + J > child.size
+        ):
+            break
+        i = chosen[begin]
+        begin += 1
+        graph.swept[i] = UNSWEPT
+        n_queue = 0
+        for s in range(S):
+            if node_of[i, s] != NONE and row_of[node_of[i, s]] == NONE:
+                queue[n_queue] = s
+                n_queue += 1
+        at, edge, looked_at = 0, used[N_EDGES], 0
+        while at < n_queue:
+            s, row = queue[at], used[N_INNER] + at
+            at += 1
+            looked_at += ptr[(s + 1) * A] - ptr[s * A]
+            for a in range(A):
+                total = 0.0
+                for m in range(M):
+                    total += belief[i, m] * reward[s * A + a, m]
+                gain[row, a] = total
+                for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                    p = posterior(belief, i, likelihood, o, post)
+                    if p <= 0.0:
+                        continue
+                    y, j = following[o], i
+                    if not same_belief(belief, i, post, 0):
+                        slot, j = find_belief(table, belief, post, 0)
+                        if j == NONE:
+                            j = add_belief(graph, slot, post, 0)
+                    elif node_of[i, y] == NONE:
+                        queue[n_queue] = y
                         n_queue += 1
-                    e = graph.count[EDGES]
-                    graph.count[EDGES] += 1
-                    graph.child[e] = add_node(graph, corners, j, joint.next[o], drift)
-                    graph.prob[e] = joint.discount * p
-            graph.ptr[row * A + a + 1] = graph.count[EDGES]
-        graph.node[graph.node_of[i, s], ROW] = row
-        graph.node[graph.node_of[i, s], CHANGED] = now
-    graph.count[WORK] += edges * b.size // 80
+                    if node_of[j, y] == NONE:
+                        add_node(graph, j, y)
+                    child[edge], prob[edge] = node_of[j, y], model.discount * p
+                    edge += 1
+                edge_ptr[row * A + a + 1] = edge
+            n = node_of[i, s]
+            row_of[n], changed[n] = row, now
+        used[N_INNER] += n_queue
+        used[N_EDGES] = edge
+        used[WORK_UNITS] += looked_at * M // 80
+    return begin
 
 
 @kernel
-def best_action(graph, n, side, tau):
-    """`(action, value)`, best at node `n` under lower (0) or upper (1) bounds, `tau` to go."""
-    A = graph.gain.shape[1]
-    row = graph.node[n, ROW]
+def best_graph_action(row, side, tau, ptr, gain, child, prob, bound):
+    """`(action, value)`: the best one of an expanded node with `tau` steps to go.
+
+    Under lower bounds (side 0) or upper bounds (side 1).
+    """
+    A = gain.shape[1]
     best, top = -1, 0.0
     for a in range(A):
-        x = graph.gain[row, a]
-        for e in range(graph.ptr[row * A + a], graph.ptr[row * A + a + 1]):
-            x += graph.prob[e] * graph.bound[graph.child[e], tau - 1, side]
-        if best < 0 or x > top:
-            best, top = a, x
+        value = gain[row, a]
+        for e in range(ptr[row * A + a], ptr[row * A + a + 1]):
+            value += prob[e] * bound[child[e], tau - 1, side]
+        if best < 0 or value > top:
+            best, top = a, value
     return best, top

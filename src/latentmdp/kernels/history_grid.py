@@ -1,32 +1,39 @@
-"""Kernels of the two-sided belief grid: cells, backups, bounds at any belief, chosen successors.
+"""The two-sided belief grid: its vertices and cells, and the backups of both bounds.
 
 Vertices are the beliefs `c / N` with whole numbers `c` that sum to `N` (Freudenthal triangulation).
 A vertex is handled by its tail sums `x_k = c_k + ... + c_{M-1}`, `N >= x_1 >= ... >= x_{M-1} >= 0`;
 its number is `sum_k C(x_k + M-1-k, M-k)`, so adding one to `x_k` moves it by a table entry.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.beliefs import posterior
+from latentmdp.kernels.structs import Indices
 
 SNAP = 1e-13  # beliefs this close to a face of the grid are put on it
 
 
-class Grid(NamedTuple):
-    """Both bounds at the vertices, for every step and state; `V` vertices, `J` observations."""
+class BeliefGrid(NamedTuple):
+    """Both bounds at the vertices, for every step and state; `V` vertices, `J` observations.
+
+    The cell of vertex `v` and observation `o` are the vertices around the belief that `v` becomes
+    by `o`: those from `cell_ptr[v * J + o]` to before `cell_ptr[v * J + o + 1]`, at all steps.
+    """
 
     N: int  # resolution
-    rank: Any  # (M, N + 2) table for numbering vertices
-    belief: Any  # (V, M)
-    prob: Any  # (V, J) probability of the observation at the vertex
-    cell_ptr: Any  # (V*J + 1,) the vertices around each successor belief
-    cell_vertex: Any  # (C,)
-    cell_weight: Any  # (C,)
-    upper: Any  # (H + 1, S, V)
-    alpha: Any  # (H + 1, S, V, M) the lower bounds: values of policies that start here
-    action: Any  # (H, S, V) what these policies play
+    rank: Ints  # (M, N + 2) table for numbering vertices
+    belief: Floats  # (V, M)
+    prob: Floats  # (V, J) probability of the observation at the vertex
+    cell_ptr: Ints  # (V*J + 1,)
+    cell_vertex: Indices  # (C,)
+    cell_weight: Floats  # (C,)
+    upper: Floats  # (H + 1, S, V)
+    alpha: Floats  # (H + 1, S, V, M) the lower bounds: values of policies that start here
+    action: Ints  # (H, S, V) what these policies play
 
 
 @kernel
@@ -46,213 +53,179 @@ def list_vertices(N, rank, belief):
 
 
 @kernel
-def locate(b, N, rank, whole, part, order, vertex, weight):
-    """The vertices around `b` and their weights, into `vertex, weight`; returns their number.
+def find_cell(mass, row, begin, end, total, N, rank, part, jump):
+    """The cell around the belief `mass[row, begin:end] / total`: `(vertex, count)`.
 
-    `whole, part, order` are scratch of length `M`. Vertices have at most the support of `b`.
+    The tail sums of the belief times `N`, rounded down, give the first vertex; raising them by one,
+    the one with the largest fractional part first, leads through the others. Fills `part` and
+    `jump (M,)`; the vertices and their weights are then found by
+
+        rest = 1.0
+        for j in range(count):
+            if rest > part[j]:
+                ...  # `vertex` has the weight `rest - part[j]`
+                rest = part[j]
+            vertex += jump[j]
+
+    Vertices of positive weight have at most the support of the belief.
     """
-    M = b.size
-    total, number, n = 0.0, 0, 0
-    for k in range(M - 1, 0, -1):
-        total += b[k]
-        x = total * N
-        i = int(x)
-        f = x - i
-        if f > 1.0 - SNAP:
-            i, f = i + 1, 0.0
-        if i >= N:
-            i, f = N, 0.0
-        whole[k] = i
-        number += rank[k, i]
-        if f > SNAP:  # insert, largest part first; among equals the smaller k first
-            part[k] = f
+    tail, vertex, n = 0.0, 0, 0
+    for k in range(end - begin - 1, 0, -1):
+        tail += mass[row, begin + k] / total
+        x = int(tail * N)
+        fraction = tail * N - x
+        if fraction > 1.0 - SNAP:
+            x, fraction = x + 1, 0.0
+        if x >= N:
+            x, fraction = N, 0.0
+        vertex += rank[k, x]
+        if fraction > SNAP:  # insert, largest part first; among equals the smaller k first
             j = n
-            while j > 0 and part[order[j - 1]] <= f:
-                order[j] = order[j - 1]
+            while j > 0 and part[j - 1] <= fraction:
+                part[j], jump[j] = part[j - 1], jump[j - 1]
                 j -= 1
-            order[j] = k
+            part[j], jump[j] = fraction, rank[k, x + 1] - rank[k, x]
             n += 1
-    count = 0
-    left = 1.0
-    for j in range(n):
-        k = order[j]
-        if left > part[k]:
-            vertex[count] = number
-            weight[count] = left - part[k]
-            count += 1
-            left = part[k]
-        number += rank[k, whole[k] + 1] - rank[k, whole[k]]
-    vertex[count] = number
-    weight[count] = left
-    return count + 1
+    part[n], jump[n] = 0.0, 0
+    return vertex, n + 1
 
 
 @kernel
-def posterior(b, like, post):
-    """Fill `post` with the belief after an observation; returns its probability under `b`."""
-    p = 0.0
-    for m in range(b.size):
-        post[m] = b[m] * like[m]
-        p += post[m]
-    if p > 0.0:
-        for m in range(b.size):
-            post[m] /= p
-    return p
-
-
-@kernel
-def link_vertices(joint, N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight):
-    """Fill the probabilities and cells of all successors of all vertices. Same for all steps."""
+def link_vertices(model, grid):
+    """Fill the probabilities and cells of all observations at all vertices."""
+    N, rank, belief, prob, likelihood = grid.N, grid.rank, grid.belief, grid.prob, model.likelihood
+    cell_ptr, cell_vertex, cell_weight = grid.cell_ptr, grid.cell_vertex, grid.cell_weight
     V, M = belief.shape
-    J = joint.next.size
-    post, part, weight = np.empty(M), np.empty(M), np.empty(M)
-    whole, order = np.empty(M, np.int64), np.empty(M, np.int64)
-    vertex = np.empty(M, np.int64)
+    J = likelihood.shape[0]
+    post, part, jump = np.empty((1, M)), np.empty(M), np.empty(M, np.int64)
     used = 0
     cell_ptr[0] = 0
     for v in range(V):
         for o in range(J):
-            p = posterior(belief[v], joint.like[o], post)
-            prob[v, o] = p
-            if p > 0.0:
-                n = locate(post, N, rank, whole, part, order, vertex, weight)
-                for j in range(n):
-                    cell_vertex[used] = vertex[j]
-                    cell_weight[used] = weight[j]
-                    used += 1
+            prob[v, o] = posterior(belief, v, likelihood, o, post)
+            if prob[v, o] > 0.0:
+                vertex, count = find_cell(post, 0, 0, M, 1.0, N, rank, part, jump)
+                rest = 1.0
+                for j in range(count):
+                    if rest > part[j]:
+                        cell_vertex[used], cell_weight[used] = vertex, rest - part[j]
+                        used += 1
+                        rest = part[j]
+                    vertex += jump[j]
             cell_ptr[v * J + o + 1] = used
 
 
 @kernel
-def successor_vertex(joint, grid, t, v, o):
-    """`(vertex, value)`: the best policy after `o`, and what it adds to the value at `v`.
+def best_successor(v, o, y, belief, likelihood, cell_ptr, cell_vertex, alpha):
+    """`(vertex, value)`: the best policy after `o`, which leads to state `y`, at vertex `v`.
 
-    Looks only at the vertices around the successor belief. An observation that is impossible at
-    `v` keeps the vertex: the policy must answer it, since other contexts may show it.
+    `alpha (S, V, M)` are the policies of the next step; the value is what it adds to that of `v`.
+    Looks only at the vertices around the successor belief. An observation that is impossible at `v`
+    keeps the vertex: the policy must answer it, since other contexts may show it.
     """
-    J, M = joint.like.shape
-    begin, end = grid.cell_ptr[v * J + o], grid.cell_ptr[v * J + o + 1]
+    J, M = likelihood.shape
+    begin, end = cell_ptr[v * J + o], cell_ptr[v * J + o + 1]
     best, top = v, 0.0
-    belief, like = grid.belief[v], joint.like[o]
-    after = grid.alpha[t + 1, joint.next[o]]
     for e in range(begin, end):
-        u = grid.cell_vertex[e]
-        x = 0.0
+        u = cell_vertex[e]
+        value = 0.0
         for m in range(M):
-            x += belief[m] * like[m] * after[u, m]
-        if x > top or e == begin:
-            best, top = u, x
+            value += belief[v, m] * likelihood[o, m] * alpha[y, u, m]
+        if value > top or e == begin:
+            best, top = u, value
     return best, top
 
 
 @kernel
-def upper_value(joint, grid, t, v, sa):
-    """Upper bound on the value of `(s, a)` at vertex `v`, by interpolation at the successors."""
-    J, M = joint.like.shape
-    u = 0.0
-    for m in range(M):
-        u += grid.belief[v, m] * joint.reward[sa, m]
-    for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-        x = 0.0
-        for e in range(grid.cell_ptr[v * J + o], grid.cell_ptr[v * J + o + 1]):
-            x += grid.cell_weight[e] * grid.upper[t + 1, joint.next[o], grid.cell_vertex[e]]
-        u += joint.discount * grid.prob[v, o] * x
-    return u
-
-
-@kernel
-def lower_value(joint, grid, t, v, sa):
-    """Lower bound on the value of `(s, a)` at vertex `v`, by policies at the successors."""
-    x = 0.0
-    for m in range(joint.like.shape[1]):
-        x += grid.belief[v, m] * joint.reward[sa, m]
-    for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-        if grid.prob[v, o] > 0.0:
-            x += joint.discount * successor_vertex(joint, grid, t, v, o)[1]
-    return x
-
-
-@kernel
-def backup_step(joint, grid, t):
+def back_up_step(model, grid, t):
     """Both bounds of all `(state, vertex)` at step `t` from those of step `t + 1`."""
-    _, S, V, M = grid.alpha.shape
-    A = (joint.ptr.size - 1) // S
-    upper = np.empty(A)
+    ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
+    belief, prob, discount = grid.belief, grid.prob, model.discount
+    cell_ptr, cell_vertex, cell_weight = grid.cell_ptr, grid.cell_vertex, grid.cell_weight
+    upper, alpha, action = grid.upper[t], grid.alpha[t], grid.action[t]
+    upper_after, alpha_after = grid.upper[t + 1], grid.alpha[t + 1]
+    S, V, M = alpha.shape
+    J, A = likelihood.shape[0], (ptr.size - 1) // S
+    expected, high, chosen = np.empty(A), np.empty(A), np.empty(J, np.int64)
     for s in range(S):
         for v in range(V):
             first = 0
-            for a in range(A):
-                upper[a] = upper_value(joint, grid, t, v, s * A + a)
-                if upper[a] > upper[first]:
-                    first = a
-            grid.upper[t, s, v] = upper[first]
-            # the lower bound of an action is at most its upper bound: most need not be computed
-            act, low = first, lower_value(joint, grid, t, v, s * A + first)
-            for a in range(A):
-                if a != first and upper[a] > low:
-                    x = lower_value(joint, grid, t, v, s * A + a)
-                    if x > low:
-                        act, low = a, x
-            grid.action[t, s, v] = act
-            sa = s * A + act
-            alpha = grid.alpha[t, s, v]
-            for m in range(M):
-                alpha[m] = joint.reward[sa, m]
-            for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                u = successor_vertex(joint, grid, t, v, o)[0]
-                after = grid.alpha[t + 1, joint.next[o], u]
+            for a in range(A):  # above: interpolate the value after each observation
+                total = 0.0
                 for m in range(M):
-                    alpha[m] += joint.discount * joint.like[o, m] * after[m]
+                    total += belief[v, m] * reward[s * A + a, m]
+                expected[a] = total
+                for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                    value = 0.0
+                    for e in range(cell_ptr[v * J + o], cell_ptr[v * J + o + 1]):
+                        value += cell_weight[e] * upper_after[following[o], cell_vertex[e]]
+                    total += discount * prob[v, o] * value
+                high[a] = total
+                if total > high[first]:
+                    first = a
+            upper[s, v] = high[first]
+            act, low = -1, 0.0
+            for i in range(-1, A):  # below: the best policy after each observation
+                a = first if i < 0 else i
+                if i >= 0 and (a == first or high[a] <= low):
+                    continue  # no action is worth more than its upper bound
+                total = expected[a]
+                for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                    chosen[o], value = best_successor(
+                        v, o, following[o], belief, likelihood, cell_ptr, cell_vertex, alpha_after
+                    )
+                    total += discount * value
+                if i < 0 or total > low:
+                    act, low = a, total
+            action[s, v] = act
+            for m in range(M):
+                alpha[s, v, m] = reward[s * A + act, m]
+            for o in range(ptr[s * A + act], ptr[s * A + act + 1]):
+                for m in range(M):
+                    after = alpha_after[following[o], chosen[o], m]
+                    alpha[s, v, m] += discount * likelihood[o, m] * after
 
 
 @kernel
-def grid_bounds(grid, t, s, b, whole, part, order, vertex, weight):
-    """`(lower, upper, vertex)` at step `t`, state `s` and any belief `b`."""
-    n = locate(b, grid.N, grid.rank, whole, part, order, vertex, weight)
-    upper, lower, best = 0.0, 0.0, -1
-    for j in range(n):
-        v = vertex[j]
-        upper += weight[j] * grid.upper[t, s, v]
-        x = 0.0
-        for m in range(b.size):
-            x += b[m] * grid.alpha[t, s, v, m]
-        if best < 0 or x > lower:
-            lower, best = x, v
-    return lower, upper, best
-
-
-@kernel
-def follow_policies(joint, grid, fixed, wanted, count):
+def follow_policies(model, grid, fixed, wanted, count):
     """Mark in `wanted (H, S, V)` all points the policies of the marked ones lead to.
 
     Points of the vertex `fixed` answer for themselves (it is a Markov policy). Puts the numbers of
     nodes and of successors into `count`.
     """
+    ptr, following, likelihood, belief = model.ptr, model.next, model.likelihood, grid.belief
+    cell_ptr, cell_vertex, action = grid.cell_ptr, grid.cell_vertex, grid.action
     H, S, V = wanted.shape
-    A = (joint.ptr.size - 1) // S
+    A = (ptr.size - 1) // S
     for t in range(H):
+        alpha = grid.alpha[t + 1]
         for s in range(S):
             for v in range(V):
                 if wanted[t, s, v] and v != fixed:
                     count[0] += 1
                     if t + 1 < H:
-                        sa = s * A + grid.action[t, s, v]
-                        for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                            wanted[
-                                t + 1,
-                                joint.next[o],
-                                successor_vertex(joint, grid, t, v, o)[0],
-                            ] = 1
+                        sa = s * A + action[t, s, v]
+                        for o in range(ptr[sa], ptr[sa + 1]):
+                            y = following[o]
+                            u, _ = best_successor(
+                                v, o, y, belief, likelihood, cell_ptr, cell_vertex, alpha
+                            )
+                            wanted[t + 1, y, u] = 1
                             count[1] += 1
 
 
 @kernel
-def write_policies(joint, grid, fixed, wanted, step, state, action, degree, symbol, nxt, target):
+def write_policies(
+    model, grid, fixed, wanted, step, state, action, degree, symbol, following, target
+):
     """Write the marked points as nodes; `target` is the successor's place in `wanted`, flat."""
+    ptr, likelihood, belief = model.ptr, model.likelihood, grid.belief
+    cell_ptr, cell_vertex = grid.cell_ptr, grid.cell_vertex
     H, S, V = wanted.shape
-    A = (joint.ptr.size - 1) // S
+    A = (ptr.size - 1) // S
     n = e = 0
     for t in range(H):
+        alpha = grid.alpha[t + 1]
         for s in range(S):
             for v in range(V):
                 if wanted[t, s, v] and v != fixed:
@@ -260,10 +233,13 @@ def write_policies(joint, grid, fixed, wanted, step, state, action, degree, symb
                     degree[n] = 0
                     if t + 1 < H:
                         sa = s * A + action[n]
-                        degree[n] = joint.ptr[sa + 1] - joint.ptr[sa]
-                        for o in range(joint.ptr[sa], joint.ptr[sa + 1]):
-                            u = successor_vertex(joint, grid, t, v, o)[0]
-                            symbol[e], nxt[e] = joint.symbol[o], joint.next[o]
-                            target[e] = ((t + 1) * S + joint.next[o]) * V + u
+                        degree[n] = ptr[sa + 1] - ptr[sa]
+                        for o in range(ptr[sa], ptr[sa + 1]):
+                            y = model.next[o]
+                            u, _ = best_successor(
+                                v, o, y, belief, likelihood, cell_ptr, cell_vertex, alpha
+                            )
+                            symbol[e], following[e] = model.symbol[o], y
+                            target[e] = ((t + 1) * S + y) * V + u
                             e += 1
                     n += 1

@@ -10,61 +10,58 @@ with the belief-grid bound `U` of `markov_grid`: as if the policy could remember
 What it did before is forgotten: mass that meets in a state is added up, which is what makes the
 bound one for Markov policies.
 
-All of the search's state lies in the arrays of `Stack`, so that it can pause and go on.
+All of the search's state lies in the arrays of `DecisionStack`, so that it can pause and go on.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.markov_grid import bound_at
+from latentmdp.kernels.markov_sweep import MarkovView
+from latentmdp.kernels.structs import Bools, Indices
 
 
-class Stack(NamedTuple):
+class DecisionStack(NamedTuple):
     """Where the search stands; contexts in group order, `B` = the most choices of a state."""
 
-    place: Any  # (3,) step, position in the step, 1 if the step is new
-    mass: Any  # (H + 1, S, M)
-    later: Any  # (H + 1, S) U of mass
-    state: Any  # (H, S) the reachable states of a step, heaviest first
-    count: Any  # (H,) their number
-    undecided: Any  # (H, S + 1) sum of U over the states from each position on
-    earned: Any  # (H + 1, S + 1) reward before each decision
-    choice: Any  # (H, S, B) actions, best bound first
-    bound: Any  # (H, S, B)
-    tried: Any  # (H, S) how many of them were tried
-    width: Any  # (H, S) how many there are
-    log_ptr: Any  # (H, S + 1) into the log below: what a decision overwrote in mass[t + 1]
-    log_state: Any  # (L,)
-    log_later: Any  # (L,)
-    log_mass: Any  # (L, M)
-    policy: Any  # (H, S)
+    place: Ints  # (3,) step, position in the step, 1 if the place is new
+    mass: Floats  # (H + 1, S, M)
+    later: Floats  # (H + 1, S) U of mass
+    state: Indices  # (H, S) the reachable states of a step, heaviest first
+    n_states: Indices  # (H,) their number
+    undecided: Floats  # (H, S + 1) sum of U over the states from each position on
+    earned: Floats  # (H + 1, S + 1) reward before each decision
+    choice: Indices  # (H, S, B) actions, best bound first
+    bound: Floats  # (H, S, B)
+    tried: Indices  # (H, S) how many of them were tried
+    width: Indices  # (H, S) how many there are
+    log_ptr: Indices  # (H, S + 1) into the log below: what a decision overwrote in mass[t + 1]
+    log_state: Indices  # (L,)
+    log_later: Floats  # (L,)
+    log_mass: Floats  # (L, M)
+    policy: Indices  # (H, S)
 
 
-class Scratch(NamedTuple):
+class SearchScratch(NamedTuple):
     """Buffers."""
 
-    arriving: Any  # (S, M)
-    touched: Any  # (S,)
-    marked: Any  # (S,) all False between uses
-    cell: Any
+    arriving: Floats  # (S, M)
+    touched: Indices  # (S,)
+    marked: Bools  # (S,) all False between uses
+    part: Floats  # (K,) for finding cells
+    jump: Ints  # (K,)
 
 
-class Tree(NamedTuple):
-    """The model, contexts in group order, and the belief-grid bound."""
+class BoundedModel(NamedTuple):
+    """The model and the belief-grid bound `U`; contexts in group order."""
 
-    context: Any  # (M,)
-    group_ptr: Any  # (G + 1,)
-    N: int
-    rank: Any
-    table: Any  # (G, H, S, V)
-    row_reward: Any
-    indptr: Any
-    next: Any
-    prob: Any
-    discount: float
-    A: int
-    choice_ptr: Any
-    choice: Any
+    rows: MarkovView
+    context: Indices  # (M,) their numbers in the model
+    group_ptr: Indices  # (G + 1,)
+    N: int  # resolution of the grid
+    rank: Ints  # (K, N + 2)
+    table: Floats  # (G, H, S, V)
 
 
 @kernel
@@ -95,8 +92,8 @@ def list_states(mass, later, state, key):
 
 
 @kernel
-def send(
-    mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, a,
+def send_mass(
+    mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
     arriving, touched, marked,
 ):  # fmt: skip
     """What state `s` of step `t` sends on with action `a`, on top of what is there already.
@@ -111,7 +108,7 @@ def send(
             row = (context[j] * S + s) * A + a
             reward += p * row_reward[row]
             for i in range(indptr[row], indptr[row + 1]):
-                y = nxt[i]
+                y = following[i]
                 if not marked[y]:
                     marked[y] = True
                     touched[n] = y
@@ -125,29 +122,33 @@ def send(
 
 
 @kernel
-def search(tree, k, x, threshold, slack, best_policy, max_nodes):
+def search_policies(model, stack, scratch, threshold, slack, best_policy, max_nodes):
     """Go on with the search for policies worth more than `threshold + slack`.
 
     Returns `(finished, nodes, threshold)`; the threshold rises to the value of the best policy
     found, which is then in `best_policy`. When finished, no policy is worth more than the
-    threshold plus slack. (One long function: calls that pass many arrays double its time.)
+    threshold plus slack.
     """
-    H, S, M = k.policy.shape[0], k.policy.shape[1], k.mass.shape[2]
-    mass, later, state, count, undecided = k.mass, k.later, k.state, k.count, k.undecided
-    earned, choice, bound, tried, width = k.earned, k.choice, k.bound, k.tried, k.width
-    log_ptr, log_state, log_later, log_mass = k.log_ptr, k.log_state, k.log_later, k.log_mass
-    policy, arriving, touched, marked = k.policy, x.arriving, x.touched, x.marked
-    context, group_ptr, rank, table = tree.context, tree.group_ptr, tree.rank, tree.table
-    row_reward, indptr, nxt, prob = tree.row_reward, tree.indptr, tree.next, tree.prob
-    N, discount, A = tree.N, tree.discount, tree.A
+    mass, later, state, n_states = stack.mass, stack.later, stack.state, stack.n_states
+    undecided, earned, policy = stack.undecided, stack.earned, stack.policy
+    choice, bound, tried, width = stack.choice, stack.bound, stack.tried, stack.width
+    log_ptr, log_state = stack.log_ptr, stack.log_state
+    log_later, log_mass = stack.log_later, stack.log_mass
+    arriving, touched, marked = scratch.arriving, scratch.touched, scratch.marked
+    part, jump = scratch.part, scratch.jump
+    rows, context, group_ptr = model.rows, model.context, model.group_ptr
+    N, rank, table = model.N, model.rank, model.table
+    row_reward, indptr, following, prob = rows.row_reward, rows.indptr, rows.next, rows.prob
+    choice_ptr, actions, discount, A = rows.choice_ptr, rows.choice, rows.discount, rows.A
+    H, S, M = policy.shape[0], policy.shape[1], mass.shape[2]
     nodes = 0
-    t, i, new = k.place[0], k.place[1], k.place[2]
+    t, i, new = stack.place[0], stack.place[1], stack.place[2]
     while nodes < max_nodes:
         if new == 1:
             nodes, new = nodes + 1, 0
             if i == 0:
-                count[t] = list_states(mass[t], later[t], state[t], undecided[t])
-                log_ptr[t, 0] = 0 if t == 0 else log_ptr[t - 1, count[t - 1]]
+                n_states[t] = list_states(mass[t], later[t], state[t], undecided[t])
+                log_ptr[t, 0] = 0 if t == 0 else log_ptr[t - 1, n_states[t - 1]]
                 for y in range(S):
                     later[t + 1, y] = 0.0
                     for j in range(M):
@@ -158,24 +159,24 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
             for y in range(S):
                 base += later[t + 1, y]
             tried[t, i], width[t, i] = 0, 0
-            for c in range(tree.choice_ptr[s], tree.choice_ptr[s + 1]):
-                n, reward = send(
-                    mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, tree.choice[c],
-                    arriving, touched, marked,
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                n, reward = send_mass(
+                    mass, t, context, row_reward, indptr, following, prob, discount, A, s,
+                    actions[c], arriving, touched, marked,
                 )  # fmt: skip
                 total = base + reward
                 if t < H - 1:
                     for e in range(n):
                         y = touched[e]
                         total -= later[t + 1, y]
-                        total += bound_at(arriving[y], group_ptr, N, rank, table, t + 1, y, x.cell)
+                        total += bound_at(arriving, y, group_ptr, N, rank, table, t + 1, part, jump)
                 q = width[t, i]
                 while q > 0 and bound[t, i, q - 1] < total:
                     bound[t, i, q] = bound[t, i, q - 1]
                     choice[t, i, q] = choice[t, i, q - 1]
                     q -= 1
                 bound[t, i, q] = total
-                choice[t, i, q] = tree.choice[c]
+                choice[t, i, q] = actions[c]
                 width[t, i] += 1
             if t == H - 1:
                 width[t, i] = 1  # in the last step the best action is exact
@@ -184,8 +185,8 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
             # Decide; remember what that overwrites.
             tried[t, i] += 1
             s, a = state[t, i], choice[t, i, q]
-            n, reward = send(
-                mass, t, context, row_reward, indptr, nxt, prob, discount, A, s, a,
+            n, reward = send_mass(
+                mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
                 arriving, touched, marked,
             )  # fmt: skip
             policy[t, s] = a
@@ -200,11 +201,11 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
                         log_mass[at, j] = mass[t + 1, y, j]
                         mass[t + 1, y, j] = arriving[y, j]
                     later[t + 1, y] = bound_at(
-                        arriving[y], group_ptr, N, rank, table, t + 1, y, x.cell
+                        arriving, y, group_ptr, N, rank, table, t + 1, part, jump
                     )
                     at += 1
             log_ptr[t, i + 1] = at
-            if i + 1 < count[t]:
+            if i + 1 < n_states[t]:
                 i, new = i + 1, 1
                 continue
             if t < H - 1:
@@ -221,9 +222,9 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
                 i -= 1
             elif t > 0:
                 t -= 1
-                i = count[t] - 1
+                i = n_states[t] - 1
             else:
-                k.place[0], k.place[1], k.place[2] = t, i, new
+                stack.place[0], stack.place[1], stack.place[2] = t, i, new
                 return True, nodes, threshold
         # Undo the decision at (t, i).
         for e in range(log_ptr[t, i], log_ptr[t, i + 1]):
@@ -231,5 +232,5 @@ def search(tree, k, x, threshold, slack, best_policy, max_nodes):
             later[t + 1, y] = log_later[e]
             for j in range(M):
                 mass[t + 1, y, j] = log_mass[e, j]
-    k.place[0], k.place[1], k.place[2] = t, i, new
+    stack.place[0], stack.place[1], stack.place[2] = t, i, new
     return False, nodes, threshold

@@ -1,16 +1,47 @@
 """Sweeps over Markov policies: reach weights forward, best actions backward.
 
 `policy (H, S)`; `reach (H, M, S)` = P(context, state at the step) x discount^step; `value
-(H + 1, M, S)`, zero at `H`; `start (M, S)` = w nu. The actions worth trying in state `s` are
-`choice[choice_ptr[s]:choice_ptr[s + 1]]`. A sweep costs one backup per row and step.
+(H + 1, M, S)`, zero at `H`; `start (M, S)` = w nu. A sweep costs one backup per row and step.
 """
 
+from typing import NamedTuple
+
+from latentmdp.canonical import Floats
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.structs import Indices
+
+
+class MarkovView(NamedTuple):
+    """A model as Markov policies see it: rows without symbols.
+
+    Row `(m, s, a)` is number `(m * S + s) * A + a`. The actions worth trying in state `s` are
+    `choice[choice_ptr[s]:choice_ptr[s + 1]]`: of those that do the same in every context, one.
+    """
+
+    H: int
+    M: int
+    S: int
+    A: int
+    discount: float
+    w: Floats  # (M,)
+    start: Floats  # (M, S) w nu
+    row_reward: Floats  # (rows,)
+    indptr: Indices  # (rows + 1,)
+    next: Indices  # (outcomes,)
+    prob: Floats  # (outcomes,)
+    choice_ptr: Indices  # (S + 1,)
+    choice: Indices  # (C,) ascending
+
+    @property
+    def backups(self) -> int:
+        """Row backups of one sweep, the unit of work."""
+        return self.H * self.M * len(self.choice)
 
 
 @kernel
-def push_forward(policy, start, indptr, nxt, prob, discount, A, reach):
+def push_forward(view, policy, start, reach):
     """Fill `reach` under `policy`."""
+    indptr, following, prob = view.indptr, view.next, view.prob
     H, M, S = reach.shape
     for m in range(M):
         for s in range(S):
@@ -20,33 +51,32 @@ def push_forward(policy, start, indptr, nxt, prob, discount, A, reach):
             for s in range(S):
                 reach[t + 1, m, s] = 0.0
             for s in range(S):
-                x = reach[t, m, s] * discount
-                if x > 0.0:
-                    row = (m * S + s) * A + policy[t, s]
+                p = reach[t, m, s] * view.discount
+                if p > 0.0:
+                    row = (m * S + s) * view.A + policy[t, s]
                     for i in range(indptr[row], indptr[row + 1]):
-                        reach[t + 1, m, nxt[i]] += x * prob[i]
+                        reach[t + 1, m, following[i]] += p * prob[i]
 
 
 @kernel
-def row_value(row, row_reward, indptr, nxt, prob, discount, later):
-    """`r + discount p . later` of one row."""
-    x = 0.0
+def row_value(row, row_reward, indptr, following, prob, discount, value, t, m):
+    """`r + discount p . value[t, m]` of one row."""
+    expected = 0.0
     for i in range(indptr[row], indptr[row + 1]):
-        x += prob[i] * later[nxt[i]]
-    return row_reward[row] + discount * x
+        expected += prob[i] * value[t, m, following[i]]
+    return row_reward[row] + discount * expected
 
 
 @kernel
-def pull_back(
-    policy, reach, fallback, row_reward, indptr, nxt, prob, discount, A,
-    choice_ptr, choice, q, value,
-):  # fmt: skip
+def pull_back(view, policy, reach, q, value):
     """Choose actions backward for the weights `reach`; fill `value`; the number of switches.
 
-    Where nothing arrives any action is as good: there the weights are `fallback (M,)`, so that
-    other policies find good values when they come by. The current action wins ties. `q (M, 2)` is
-    scratch.
+    Where nothing arrives any action is as good: there the weights are `w`, so that other policies
+    find good values when they come by. The current action wins ties. `q (M, 2)` is scratch.
     """
+    row_reward, indptr, following, prob = view.row_reward, view.indptr, view.next, view.prob
+    w, choice_ptr, choice = view.w, view.choice_ptr, view.choice
+    A, discount = view.A, view.discount
     H, M, S = reach.shape
     switches = 0
     for t in range(H - 1, -1, -1):
@@ -58,8 +88,10 @@ def pull_back(
             action, best = old, 0.0
             for m in range(M):
                 row = (m * S + s) * A + old
-                q[m, 0] = row_value(row, row_reward, indptr, nxt, prob, discount, value[t + 1, m])
-                best += q[m, 0] * (reach[t, m, s] if arriving > 0.0 else fallback[m])
+                q[m, 0] = row_value(
+                    row, row_reward, indptr, following, prob, discount, value, t + 1, m
+                )
+                best += q[m, 0] * (reach[t, m, s] if arriving > 0.0 else w[m])
             for c in range(choice_ptr[s], choice_ptr[s + 1]):
                 a = choice[c]
                 if a == old:
@@ -68,9 +100,9 @@ def pull_back(
                 for m in range(M):
                     row = (m * S + s) * A + a
                     q[m, 1] = row_value(
-                        row, row_reward, indptr, nxt, prob, discount, value[t + 1, m]
+                        row, row_reward, indptr, following, prob, discount, value, t + 1, m
                     )
-                    total += q[m, 1] * (reach[t, m, s] if arriving > 0.0 else fallback[m])
+                    total += q[m, 1] * (reach[t, m, s] if arriving > 0.0 else w[m])
                 if total > best + 1e-13 * abs(best):
                     best, action = total, a
                     for m in range(M):
@@ -95,10 +127,7 @@ def root_value(start, value):
 
 
 @kernel
-def ascend(
-    policy, start, fallback, row_reward, indptr, nxt, prob, discount, A,
-    choice_ptr, choice, max_sweeps, last, q, reach, value,
-):  # fmt: skip
+def climb_sweeps(view, policy, start, max_sweeps, last, q, reach, value):
     """Coordinate ascent from `policy`, in place: `(value, sweeps, whether it is done)`.
 
     Each sweep is forward, then backward; going backward, a step's reach weights depend only on
@@ -107,11 +136,8 @@ def ascend(
     """
     sweeps, done = 0, False
     while sweeps < max_sweeps and not done:
-        push_forward(policy, start, indptr, nxt, prob, discount, A, reach)
-        switches = pull_back(
-            policy, reach, fallback, row_reward, indptr, nxt, prob, discount, A,
-            choice_ptr, choice, q, value,
-        )  # fmt: skip
+        push_forward(view, policy, start, reach)
+        switches = pull_back(view, policy, reach, q, value)
         sweeps += 1
         total = root_value(start, value)
         done = switches == 0 or total <= last + 1e-13 * abs(last)
@@ -120,15 +146,15 @@ def ascend(
 
 
 @kernel
-def table_value(policy, start, row_reward, indptr, nxt, prob, discount, A, value):
+def table_value(view, policy, value):
     """The value of a table of actions; fills `value`."""
+    row_reward, indptr, following, prob = view.row_reward, view.indptr, view.next, view.prob
     H, S = policy.shape
-    M = start.shape[0]
     for t in range(H - 1, -1, -1):
-        for m in range(M):
+        for m in range(view.M):
             for s in range(S):
-                row = (m * S + s) * A + policy[t, s]
+                row = (m * S + s) * view.A + policy[t, s]
                 value[t, m, s] = row_value(
-                    row, row_reward, indptr, nxt, prob, discount, value[t + 1, m]
+                    row, row_reward, indptr, following, prob, view.discount, value, t + 1, m
                 )
-    return root_value(start, value)
+    return root_value(view.start, value)

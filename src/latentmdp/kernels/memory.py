@@ -1,86 +1,71 @@
-"""Memory nodes in an arena: which contexts can be there, and a policy's own part of the graph."""
+"""Memory nodes: which contexts can be there, and a policy's own part of the graph."""
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_arena import arena_at, child_of
 
 
 @kernel
-def mark_active(here):
+def mark_possible_contexts(search):
     """Mark the contexts that can be at a memory node: some path of slots leads them there."""
-    x = arena_at(here)
-    I, G, T, M, S, A, D = x.I, x.G, x.T, x.M, x.S, x.A, x.D  # noqa: E741
-    for i in range(D * M, x.N * M):
-        I[x.active + i] = 0
+    nodes, rows, possible = search.nodes, search.rows, search.nodes.possible
+    S, A, M, span = search.S, search.A, search.M, search.nodes.span
+    for t in range(search.H + 1):
+        for n in range(span[t] + S, span[t + 1]):
+            possible[n] = False
     for s in range(S):
         for m in range(M):
-            if x.P[x.root + m * S + s] > 0.0:
-                I[x.active + G[x.first + s] * M + m] = 1
-    for n in range(D, x.N):  # children have larger numbers, or are default nodes
-        for m in range(M):
-            if I[x.active + n * M + m] == 0:
-                continue
-            for a in range(A):
-                row = (m * S + G[n]) * A + a
-                first = x.succ + G[x.edge + (n - D) * A + a]
-                for k in range(T[row], T[x.stop + row]):
-                    child = child_of(x, k, False, first, (G[x.step + n] + 1) * S)
-                    I[x.active + child * M + m] = 1
+            if search.root[m, s] > 0.0:
+                possible[nodes.first[s], m] = True
+    for t in range(search.H):
+        for n in range(span[t] + S, span[t + 1]):  # default nodes lead to default nodes
+            for m in range(M):
+                if not possible[n, m]:
+                    continue
+                for a in range(A):
+                    row = (m * S + nodes.state[n]) * A + a
+                    for k in range(rows.start[row], rows.stop[row]):
+                        possible[nodes.succ[nodes.edge[n, a] + rows.observation[k]], m] = True
 
 
 @kernel
-def extract(here, policy, obs_start, obs_next, obs_symbol, number, out_step, out_state,
-            out_action, out_indptr, out_symbol, out_next, out_node):  # fmt: skip
-    """The part of a policy that it can reach itself, as arrays of a policy graph.
+def extract(nodes, policy, start, next_state, symbol, number, graph):
+    """The part of a policy that it can reach itself, in the arrays of `graph` (`PolicyNodes`).
 
-    Default nodes are always part of it. `number (N,)` gets the new number of every node, -1 if it
-    is not part. Returns `(nodes, edges)`.
+    Observations after `(s, a)` are `start[s * A + a] .. start[s * A + a + 1]`, with these next
+    states and symbols. Default nodes are always part of it. `number (N,)` gets the new number of
+    every node, -1 if it is not part. Returns `(nodes, edges)`.
     """
-    x = arena_at(here)
-    I, G, S, A, D = x.I, x.G, x.S, x.A, x.D  # noqa: E741
-    for n in range(x.N):
-        number[n] = -1
+    span, S, A, H = nodes.span, len(nodes.first), nodes.edge.shape[1], len(nodes.span) - 2
+    number[:] = -1
     for s in range(S):
-        if G[x.first + s] >= D:
-            number[G[x.first + s]] = 0
-    nodes, edges = 0, 0
-    for t in range(x.H):
-        for n in range(t * S, (t + 1) * S):
-            number[n] = nodes
-            nodes += 1
-        for n in range(G[x.span + t], G[x.span + t + 1]):
-            if number[n] < 0:
+        number[nodes.first[s]] = 0
+    count = 0
+    for t in range(H):
+        for n in range(span[t], span[t + 1]):
+            if number[n] < 0 and n >= span[t] + S:
                 continue
-            number[n] = nodes
-            nodes += 1
-            if t + 1 == x.H:
+            number[n] = count
+            count += 1
+            if t + 1 < H:
+                row = nodes.state[n] * A + policy[n]
+                for o in range(start[row + 1] - start[row]):
+                    number[nodes.succ[nodes.edge[n, policy[n]] + o]] = 0
+    edges = 0
+    for t in range(H):
+        for n in range(span[t], span[t + 1]):
+            at = number[n]
+            if at < 0:
                 continue
-            a = I[policy + n]
-            first = x.succ + G[x.edge + (n - D) * A + a]
-            width = obs_start[G[n] * A + a + 1] - obs_start[G[n] * A + a]
-            for o in range(width):
-                if G[first + o] >= D:
-                    number[G[first + o]] = 0
-    at = 0
-    for t in range(x.H):
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            for n in range(n0, n1):
-                if number[n] < 0:
-                    continue
-                out_step[at], out_state[at], out_action[at] = t, G[n], I[policy + n]
-                out_indptr[at] = edges
-                at += 1
-                if part == 0 or t + 1 == x.H:
-                    continue
-                row = G[n] * A + I[policy + n]
-                first = x.succ + G[x.edge + (n - D) * A + I[policy + n]]
-                for o in range(obs_start[row + 1] - obs_start[row]):
-                    child = G[first + o]
-                    if child >= D:
-                        out_symbol[edges] = obs_symbol[obs_start[row] + o]
-                        out_next[edges] = obs_next[obs_start[row] + o]
-                        out_node[edges] = number[child]
-                        edges += 1
-    out_indptr[at] = edges
-    return nodes, edges
+            graph.step[at], graph.state[at], graph.action[at] = t, nodes.state[n], policy[n]
+            graph.indptr[at] = edges
+            if t + 1 == H:
+                continue
+            row, edge = nodes.state[n] * A + policy[n], nodes.edge[n, policy[n]]
+            for o in range(start[row + 1] - start[row]):
+                child = nodes.succ[edge + o]
+                if child >= span[t + 1] + S:  # default nodes need no edge
+                    graph.symbol[edges] = symbol[start[row] + o]
+                    graph.next[edges] = next_state[start[row] + o]
+                    graph.node[edges] = number[child]
+                    edges += 1
+    graph.indptr[count] = edges
+    return count, edges

@@ -6,220 +6,223 @@ made when it is first tried. A node is solved once. An action that is not expand
 nodes, where a policy goes on without memory; if that already reaches the bound, as behind saturated
 rows, it stays so.
 
-The graph lies in `G` of an arena (`optimistic_arena.py`), nodes in the order in which they were
-made, and is shared by all models that plan through it. Its first `H * observations` successors are
-the default nodes' blocks, one a step: an action whose `edge` is there has not been expanded.
+The graph is shared by all models that plan through it. The first `H * observations` successors are
+the default nodes' own, a block a step: an action whose `edge` lies there has not been expanded.
 """
 
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_arena import arena_at
-from latentmdp.kernels.optimistic_backup import backup
+from latentmdp.kernels.optimistic_step import backup
 from latentmdp.kernels.optimistic_sweep import TOLERANCE
-from latentmdp.kernels.optimistic_values import evaluate_policy, objective
+from latentmdp.kernels.optimistic_values import evaluate, objective
+from latentmdp.kernels.structs import MEMORY_NODES, SUCCESSORS
 
 
 @kernel
-def find(table, keys, n):
-    """The node with the key of node `n` in an open hash table; that is `n` itself if it is new."""
+def find_node(table, key, i):
+    """The node with the key of node `i` in an open hash table; that is `i` itself if it is new."""
     h = np.uint64(1)
-    for key in keys[n]:
-        h = (h ^ np.uint64(key)) * np.uint64(0x9E3779B97F4A7C15)
+    for part in key[i]:
+        h = (h ^ np.uint64(part)) * np.uint64(0x9E3779B97F4A7C15)
         h ^= h >> np.uint64(29)
     at = np.int64(h % np.uint64(len(table)))
     while table[at] >= 0:
         same = True
-        for i in range(keys.shape[1]):
-            same = same and keys[table[at], i] == keys[n, i]
+        for j in range(key.shape[1]):
+            same = same and key[table[at], j] == key[i, j]
         if same:
             return table[at]
         at = at + 1 if at + 1 < len(table) else 0
-    table[at] = n
-    return n
+    table[at] = i
+    return i
 
 
 @kernel
-def set_key(keys, belief, n, state, step, side):
-    """Beliefs merge if they agree to `side` and in which entries are 0."""
+def set_key(key, belief, i, state, step, side):
+    """Beliefs are one if they agree to `side` and in which entries are 0."""
     M = belief.shape[1]
-    keys[n, M], keys[n, M + 1] = state, step
+    key[i, M], key[i, M + 1] = state, step
     for m in range(M):
-        b = belief[n, m]
-        keys[n, m] = 0 if b == 0.0 else 1 + np.int64(b / side + 0.5)
+        b = belief[i, m]
+        key[i, m] = 0 if b == 0.0 else 1 + np.int64(b / side + 0.5)
 
 
 @kernel
-def fill_table(table, keys, belief, state, step, side):
-    """Keys and hash table of the nodes that are there."""
-    for i in range(len(table)):
-        table[i] = -1
-    for n in range(len(state)):
-        set_key(keys, belief, n, state[n], step[n], side)
-        find(table, keys, n)
+def fill_table(memory, state, step, side):
+    """Keys and hash table of the nodes that are there, with these states and steps."""
+    memory.table[:] = -1
+    for i in range(len(state)):
+        set_key(memory.key, memory.belief, i, state[i], step[i], side)
+        find_node(memory.table, memory.key, i)
 
 
 @kernel
-def expand(x, n, a, reach, least, side, start, nxt, likelihood, consistent, belief, keys, table,
-           used):  # fmt: skip
+def expand(search, memory, n, a, arrival, least, side):
     """Make the nodes that may follow `(n, a)`; what is reached with less than `least` is left out.
 
-    `used` holds the numbers of nodes and of successors, and the room for these. Returns whether
-    there was room.
+    Returns whether there was room.
     """
-    G, M, D = x.G, x.M, x.D
-    i, s, t = n - D, G[n], G[x.step + n]
-    lo, hi = start[s * x.A + a], start[s * x.A + a + 1]
-    if used[0] + hi - lo > len(belief) or used[1] + hi - lo > used[2]:
+    nodes, A, M, D = search.nodes, search.A, search.M, search.nodes.span[search.H + 1]
+    start, belief, used = memory.start, memory.belief, memory.used
+    i, s, t = n - D, nodes.state[n], nodes.step[n]
+    first, last = start[s * A + a], start[s * A + a + 1]
+    too_many_nodes = used[MEMORY_NODES] + last - first > len(belief)
+    if too_many_nodes or used[SUCCESSORS] + last - first > len(nodes.succ):
         return False
-    G[x.edge + i * x.A + a] = used[1]
-    for o in range(lo, hi):
-        new, total = used[0], 0.0
+    nodes.edge[n, a] = used[SUCCESSORS]
+    for o in range(first, last):
+        new, total = used[MEMORY_NODES], 0.0
         for m in range(M):
-            belief[new, m] = belief[i, m] * likelihood[o, m]
+            belief[new, m] = belief[i, m] * memory.likelihood[o, m]
             total += belief[new, m]
-        likely = reach * total >= least
+        likely = arrival * total >= least
         if total <= 0.0:  # unexpected: keep the belief, as far as the symbol allows
             for m in range(M):
-                belief[new, m] = belief[i, m] if consistent[o, m] else 0.0
+                belief[new, m] = belief[i, m] if memory.consistent[o, m] else 0.0
                 total += belief[new, m]
-        child = (t + 1) * x.S + nxt[o]
+        child = (t + 1) * search.S + memory.next[o]
         if likely and total > 0.0:
             for m in range(M):
                 belief[new, m] /= total
             found = new
             if side > 0.0:
-                set_key(keys, belief, new, nxt[o], t + 1, side)
-                found = find(table, keys, new)
+                set_key(memory.key, belief, new, memory.next[o], t + 1, side)
+                found = find_node(memory.table, memory.key, new)
             if found == new:
-                G[D + new], G[x.step + D + new] = nxt[o], t + 1
-                for b in range(x.A):
-                    block = (t + 1) * start[-1] + start[nxt[o] * x.A + b]
-                    G[x.edge + new * x.A + b] = block
-                mark_possible(x, D + new, belief)
-                used[0] += 1
+                nodes.state[D + new], nodes.step[D + new] = memory.next[o], t + 1
+                for b in range(A):
+                    block = start[memory.next[o] * A + b]
+                    nodes.edge[D + new, b] = (t + 1) * len(memory.next) + block
+                mark_possible(search, memory, D + new)
+                used[MEMORY_NODES] += 1
             child = D + found
-        G[x.succ + used[1]] = child
-        used[1] += 1
+        nodes.succ[used[SUCCESSORS]] = child
+        used[SUCCESSORS] += 1
     return True
 
 
 @kernel
-def mark_possible(x, n, belief):
-    """Values of contexts that the memory excludes are not needed; intervals may give them mass."""
-    for m in range(x.M):
-        x.I[x.active + n * x.M + m] = 1 if belief[n - x.D, m] > 0.0 else x.interval
+def mark_possible(search, memory, n):
+    """Contexts that the memory excludes need no values; confidence sets may give them mass."""
+    i = n - search.nodes.span[search.H + 1]
+    for m in range(search.M):
+        possible = memory.belief[i, m] > 0.0 or search.confidence_set
+        search.nodes.possible[n, m] = possible
 
 
 @kernel
-def value_of(x, n, a, belief):
-    """Value of an action by belief, with the successors it has; the contexts' own go to `q`."""
-    backup(x, n, n + 1, x.every, x.policy, a, 0, x.M, 1, x.q)
+def value_of(search, memory, policy, n, a):
+    """Value of an action by belief, with the successors it has; by context in `backed_up`."""
+    work, i = search.work, n - search.nodes.span[search.H + 1]
+    backup(
+        search.rows, search.nodes, n, n + 1, work.wanted, policy, a, 0, search.M, search.trial,
+        work.backed_up, search.scratch,
+    )  # fmt: skip
     value = 0.0
-    for m in range(x.M):
-        value += belief[n - x.D, m] * x.F[x.q + n * x.M + m]
+    for m in range(search.M):
+        value += memory.belief[i, m] * work.backed_up[n, m]
     return value
 
 
 @kernel
-def keep_best(x, n, a, value):
+def keep_best(search, policy, n, a, value):
     """The action becomes the node's own if none before it was as good."""
-    top = x.F[x.top + n]
-    if value > top + TOLERANCE * (1.0 + top):
-        x.F[x.top + n], x.I[x.policy + n] = value, a
-        for m in range(x.M):
-            x.F[x.alpha + (x.N + n) * x.M + m] = x.F[x.q + n * x.M + m]
+    top = search.work.top
+    if value > top[n] + TOLERANCE * (1.0 + top[n]):
+        top[n], policy[n] = value, a
+        for m in range(search.M):
+            search.trial.value[n, m] = search.work.backed_up[n, m]
 
 
 @kernel
-def open_node(x, n, t, node, bounds, belief, every):
+def open_node(search, memory, stack, n, t, every):
     """Start a node at level `t` of the stack: the bounds of its actions, none tried."""
-    node[t, 0], node[t, 1], node[t, 2] = n, -1, 0
-    x.F[x.top + n] = -1.0
-    for a in range(x.A):
-        at = x.known_q + ((t * x.S + x.G[n]) * x.A + a) * x.M
-        bounds[t, a] = np.inf if every else 0.0
-        for m in range(x.M):
-            bounds[t, a] += belief[n - x.D, m] * x.F[at + m]
+    i, s = n - search.nodes.span[search.H + 1], search.nodes.state[n]
+    stack.node[t], stack.action[t], stack.child[t] = n, -1, 0
+    search.work.top[n] = -1.0
+    for a in range(search.A):
+        stack.bound[t, a] = np.inf if every else 0.0
+        for m in range(search.M):
+            stack.bound[t, a] += memory.belief[i, m] * search.known_action[t, s, a, m]
 
 
 @kernel
-def solve(here, start, nxt, likelihood, consistent, side, least, every, belief, keys, table, used,
-          solved, node, bounds):  # fmt: skip
-    """Best policy by belief from all first states, into the arena's policy.
+def solve(search, memory, stack, policy, side, least, every):
+    """Best policy by belief from all first states, into `policy (D + room,)`.
 
-    Observations as in `Observations`; `consistent (., M)` says for which contexts an unexpected one
-    keeps the belief. Beliefs merge to `side`, never if it is 0. With `every`, all actions are tried
-    everywhere. The graph's other arrays are `belief, keys (room, .)`, its hash `table` and `used`.
-    `solved (room,)` is 0 and becomes 1; the stack is `node (H, 3)`: node, action, next child;
-    and `bounds (H, A + 1)`, of actions not yet tried, and the probability of getting there.
-    Returns whether all fitted, the number of actions tried, and the objective.
+    Beliefs are one node if they agree to `side`, never if it is 0. With `every`, all actions are
+    tried everywhere. `memory.solved` is False and becomes True. Returns whether all fitted, the
+    number of actions tried, and the objective.
     """
-    x = arena_at(here)
-    G, S, A, M, H, D = x.G, x.S, x.A, x.M, x.H, x.D
-    for n in range(D, D + used[0]):
-        mark_possible(x, n, belief)
-    evaluate_policy(x, x.policy, 1)  # of the default nodes
+    nodes, start, A, H = search.nodes, memory.start, search.A, search.H
+    D, expanded = nodes.span[H + 1], H * len(memory.next)  # where expanded actions' edges begin
+    search.work.wanted[:] = True
+    for i in range(memory.used[MEMORY_NODES]):
+        mark_possible(search, memory, D + i)
+    evaluate(search, policy, search.trial)  # of the default nodes
     fits, tried = True, 0
-    for s in range(S):
-        if G[x.first + s] < D:
+    for s in range(search.S):
+        if nodes.first[s] < D:
             continue
-        t, bounds[0, A] = 0, 0.0
-        for m in range(M):
-            bounds[0, A] += x.P[x.root + m * S + s]
-        open_node(x, G[x.first + s], 0, node, bounds, belief, every)
+        t = 0
+        stack.arrival[0] = 0.0
+        for m in range(search.M):
+            stack.arrival[0] += search.root[m, s]
+        open_node(search, memory, stack, nodes.first[s], 0, every)
         while t >= 0:
-            n, a = node[t, 0], node[t, 1]
+            n, a = stack.node[t], stack.action[t]
             if a < 0:  # the next action, if any
                 a = 0
                 for other in range(1, A):
-                    if bounds[t, other] > bounds[t, a]:
+                    if stack.bound[t, other] > stack.bound[t, a]:
                         a = other
-                top = x.F[x.top + n]
-                if bounds[t, a] <= top + TOLERANCE * (1.0 + top):
-                    solved[n - D] = 1
+                top = search.work.top[n]
+                if stack.bound[t, a] <= top + TOLERANCE * (1.0 + top):
+                    memory.solved[n - D] = True
                     t -= 1
                     continue
                 tried += 1
-                node[t, 1], node[t, 2] = a, 0
-                if t + 1 < H and G[x.edge + (n - D) * A + a] < H * start[-1]:
-                    value = value_of(x, n, a, belief)
-                    if value < bounds[t, a] - TOLERANCE:
-                        fits = expand(x, n, a, bounds[t, A], least, side, start, nxt, likelihood,
-                                      consistent, belief, keys, table, used) and fits  # fmt: skip
-            row, edge = G[n] * A + a, G[x.edge + (n - D) * A + a]
-            width = 0 if edge < H * start[-1] else start[row + 1] - start[row]
-            child = D
-            while node[t, 2] < width:  # the first of its children that is not solved
-                child = G[x.succ + edge + node[t, 2]]
-                if child >= D and solved[child - D] == 0:
+                stack.action[t], stack.child[t] = a, 0
+                if t + 1 < H and nodes.edge[n, a] < expanded:
+                    value = value_of(search, memory, policy, n, a)
+                    if value < stack.bound[t, a] - TOLERANCE:
+                        fits = expand(search, memory, n, a, stack.arrival[t], least, side) and fits
+            row, edge = nodes.state[n] * A + a, nodes.edge[n, a]
+            width = 0 if edge < expanded else start[row + 1] - start[row]
+            child = n
+            while stack.child[t] < width:  # the first of its children that is not solved
+                child = np.int64(nodes.succ[edge + stack.child[t]])
+                if child >= D and not memory.solved[child - D]:
                     break
-                node[t, 2] += 1
-            if node[t, 2] < width:
+                stack.child[t] += 1
+            if stack.child[t] < width:
                 total = 0.0
-                for m in range(M):
-                    total += belief[n - D, m] * likelihood[start[row] + node[t, 2], m]
-                bounds[t + 1, A] = bounds[t, A] * total
+                for m in range(search.M):
+                    likelihood = memory.likelihood[start[row] + stack.child[t], m]
+                    total += memory.belief[n - D, m] * likelihood
+                stack.arrival[t + 1] = stack.arrival[t] * total
                 t += 1
-                open_node(x, child, t, node, bounds, belief, every)
+                open_node(search, memory, stack, child, t, every)
                 continue
-            keep_best(x, n, a, value_of(x, n, a, belief))
-            node[t, 1], bounds[t, a] = -1, -1.0
-    return fits, tried, objective(x, 1)
+            keep_best(search, policy, n, a, value_of(search, memory, policy, n, a))
+            stack.action[t], stack.bound[t, a] = -1, -1.0
+    return fits, tried, objective(search, search.trial.value)
 
 
 @kernel
-def push_reach(D, state, edge, succ, start, likelihood, belief, order, action, within, reach):
-    """Probability `(nodes,)` of getting to nodes under a policy; see `Growth.reach`.
+def push_reach(nodes, memory, D, order, action, within, reach):
+    """Probability `(nodes,)` of getting to memory nodes under a policy; see `MemoryGraph.reach`.
 
-    `reach` holds that of first states; `order` is by step, `succ` holds node numbers.
+    `reach` holds that of first states; `order` is by step.
     """
-    for n in order:
-        row = state[D + n] * edge.shape[1] + action[n]
-        if reach[n] == 0.0:
+    start, M, A = memory.start, memory.belief.shape[1], nodes.edge.shape[1]
+    for i in order:
+        row = nodes.state[D + i] * A + action[i]
+        if reach[i] == 0.0:
             continue
         for o in range(start[row], start[row + 1]):
-            child = succ[edge[n, action[n]] + o - start[row]] - D
+            child = np.int64(nodes.succ[nodes.edge[D + i, action[i]] + o - start[row]]) - D
             if child >= 0 and within[child]:
-                for m in range(belief.shape[1]):
-                    reach[child] += reach[n] * belief[n, m] * likelihood[o, m]
+                for m in range(M):
+                    reach[child] += reach[i] * memory.belief[i, m] * memory.likelihood[o, m]

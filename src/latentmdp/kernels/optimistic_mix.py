@@ -5,57 +5,81 @@ Sweeps on `weight * primary + secondary` with a growing weight lead there from t
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_arena import arena_at
-from latentmdp.kernels.optimistic_backup import backup
-from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_values, reach
+from latentmdp.kernels.optimistic_step import backup, settle
+from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_trial, fill_reach
 from latentmdp.kernels.optimistic_values import objective
 
 
 @kernel
-def mixed_sweep(x, y, policy, weight):
-    """One sweep on `weight * primary + secondary`; rewrites the policy in both arenas.
+def mixed_sweep(primary, secondary, policy, weight):
+    """One sweep on `weight * primary + secondary`; rewrites the policy.
 
-    Set 0 of both holds its values, set 1 those of the result. Returns the number of switches.
+    `current` of both searches holds its values, `trial` then those of the result. An action is
+    skipped where even a known context could not make it win. Returns the number of switches.
     """
-    S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
-    reach(x, policy, 0, x.root, False, 0.0)
-    reach(y, policy, 0, y.root, False, 0.0)
-    switches, moved = 0, False
-    for t in range(x.H - 1, -1, -1):
+    fill_reach(primary, policy, primary.root, 0.0)
+    fill_reach(secondary, policy, secondary.root, 0.0)
+    one, two = primary.work, secondary.work
+    span, played, top, target = primary.nodes.span, primary.nodes.played, one.top, one.proposal
+    A, M = primary.A, primary.M
+    target[:] = policy
+    switches, changed_later = 0, False
+    for back in range(primary.H):
+        t = primary.H - 1 - back
+        begin, end = span[t], span[t + 1]
         before = switches
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            if n1 <= n0:
+        for a in range(-1, A):  # -1: the incumbent actions, again if a later one was switched
+            some = a < 0
+            for n in range(begin, end):
+                want = played[n] and a < 0
+                if a >= 0 and played[n] and policy[n] != a:
+                    bound, s = 0.0, primary.nodes.state[n]
+                    for m in range(M):
+                        bound += (
+                            weight * one.reach[n, m] * primary.known_action[t, s, a, m]
+                            + two.reach[n, m] * secondary.known_action[t, s, a, m]
+                        )
+                    want = bound > top[n] + TOLERANCE * (1.0 + top[n])
+                    some = some or want
+                one.wanted[n] = want
+            if not some:
                 continue
-            for a in range(-1, A):  # -1: the incumbent actions, anew if a later one was switched
-                for n in range(n0, n1):
-                    wanted = I[x.used + n] != 0 and I[policy + n] != a
-                    I[x.wanted + n] = y.I[y.wanted + n] = wanted
-                if a >= 0 or moved:
-                    backup(x, n0, n1, x.wanted, policy, a, 0, M, 1, x.q)
-                    backup(y, n0, n1, y.wanted, policy, a, 0, M, 1, y.q)
-                else:
-                    for i in range(n0 * M, n1 * M):
-                        F[x.q + i], y.F[y.q + i] = F[x.alpha + i], y.F[y.alpha + i]
-                for n in range(n0, n1):
-                    if I[x.wanted + n] == 0:
-                        continue
-                    value = 0.0
-                    for i in range(n * M, (n + 1) * M):
-                        value += weight * F[x.g + i] * F[x.q + i] + y.F[y.g + i] * y.F[y.q + i]
-                    if a < 0 or value > F[x.top + n] + TOLERANCE * (1.0 + F[x.top + n]):
-                        F[x.top + n] = value
-                        I[x.candidate + n] = a
-                        for i in range(n * M, (n + 1) * M):
-                            F[x.alpha + x.N * M + i] = F[x.q + i]
-                            y.F[y.alpha + x.N * M + i] = y.F[y.q + i]
-            for n in range(n0, n1):
-                if I[x.candidate + n] >= 0:
-                    I[policy + n] = I[x.candidate + n]
-                    y.I[policy + n] = I[x.candidate + n]
-                    switches += 1
-        moved = moved or switches > before
+            if a >= 0 or changed_later:
+                backup(
+                    primary.rows, primary.nodes, begin, end, one.wanted, policy, a, 0, M,
+                    primary.trial, one.backed_up, primary.scratch,
+                )  # fmt: skip
+                backup(
+                    secondary.rows, secondary.nodes, begin, end, one.wanted, policy, a, 0, M,
+                    secondary.trial, two.backed_up, secondary.scratch,
+                )  # fmt: skip
+            else:
+                for n in range(begin, end):
+                    for m in range(M):
+                        one.backed_up[n, m] = primary.current.value[n, m]
+                        two.backed_up[n, m] = secondary.current.value[n, m]
+            for n in range(begin, end):
+                if not one.wanted[n]:
+                    continue
+                value = 0.0
+                for m in range(M):
+                    value += (
+                        weight * one.reach[n, m] * one.backed_up[n, m]
+                        + two.reach[n, m] * two.backed_up[n, m]
+                    )
+                if a < 0 or value > top[n] + TOLERANCE * (1.0 + top[n]):
+                    top[n] = value
+                    target[n] = policy[n] if a < 0 else a
+                    for m in range(M):
+                        primary.trial.value[n, m] = one.backed_up[n, m]
+                        secondary.trial.value[n, m] = two.backed_up[n, m]
+        for n in range(begin, end):
+            if target[n] != policy[n]:
+                switches += 1
+        settle(primary.rows, primary.nodes, t, 0, M, primary.trial)
+        settle(secondary.rows, secondary.nodes, t, 0, M, secondary.trial)
+        changed_later = changed_later or switches > before
+    policy[:] = target
     return switches
 
 
@@ -63,18 +87,17 @@ def mixed_sweep(x, y, policy, weight):
 def mix(primary, secondary, policy, weights, enough):
     """Sweeps by growing weights until the policy's primary value, which is returned, is `enough`.
 
-    Two sweeps a weight, unless the first one changes nothing. Arguments are two arenas of the same
-    graph, by address, and the policy's offset in both; set 0 of both holds its values.
+    Two sweeps a weight, unless the first one changes nothing. The two searches have the same graph;
+    `current` of both holds the policy's values.
     """
-    x, y = arena_at(primary), arena_at(secondary)
-    value = objective(x, 0)
+    value = objective(primary, primary.current.value)
     for weight in weights:
         for _ in range(2):
-            if mixed_sweep(x, y, policy, weight) == 0:
+            if mixed_sweep(primary, secondary, policy, weight) == 0:
                 break
-            adopt_values(x)
-            adopt_values(y)
-        value = objective(x, 0)
+            adopt_trial(primary)
+            adopt_trial(secondary)
+        value = objective(primary, primary.current.value)
         if value >= enough:
             break
     return value

@@ -1,297 +1,287 @@
-"""Better policies under an optimistic model: reach weights, sweeps, checked switches, kicks.
+"""Better policies under an optimistic model: reach, sweeps, checked switches, kicks.
 
-`g` is the derivative of the objective in the values (set 0) of the policy in force. Below the cap
-backups are convex and monotone, so a backward sweep by `g` never lowers the objective; with the cap
-it may, so whatever a sweep proposes is kept only if exact evaluation agrees
-(`optimistic_values.py`).
+`reach` is the derivative of the objective in the values of the policy that is improved. Below the
+cap backups are convex and monotone, so a backward sweep by `reach` never lowers the objective; with
+the cap it may, so whatever a sweep proposes is kept only if exact evaluation agrees.
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_arena import arena_at, child_of
-from latentmdp.kernels.optimistic_backup import backup, push
-from latentmdp.kernels.optimistic_interval import copy_order
-from latentmdp.kernels.optimistic_values import (
-    evaluate_remembered,
-    follow_switch,
-    objective,
-    remember,
-)
+from latentmdp.kernels.optimistic_step import backup, push, settle
+from latentmdp.kernels.optimistic_values import evaluate, objective
 
-TOLERANCE = 1e-12
-SMALL = 1e-4  # of the gap to the bound: less gain is not worth another sweep
+TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, are equal
 
 
 @kernel
-def mark_live(x, policy):
-    """Mark the nodes on which the objective can depend: reachable by rows that are not saturated.
+def fill_reach(search, policy, root, through_cap):
+    """`reach`: the derivative of the objective in every value, pushed forward step by step.
 
-    For intervals every default node counts, since any state can be given mass.
+    `root (M, S)` are the weights of contexts and first states; for `through_cap` see `bonus_push`.
     """
-    S, M, A, I, P, T, G = x.S, x.M, x.A, x.I, x.P, x.T, x.G  # noqa: E741
-    for n in range(x.N):
-        I[x.live + n] = x.interval and n < x.D
-    for s in range(S):
-        for m in range(M):
-            if P[x.root + m * S + s] > 0.0:
-                I[x.live + G[x.first + s]] = 1
-    for t in range(x.H - 1):
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            for n in range(n0, n1):
-                if I[x.live + n] == 0 or (x.interval and part == 0):
-                    continue
-                a = I[policy + n]
-                for m in range(M):
-                    row = (m * S + G[n]) * A + a
-                    c = x.coef + 5 * row
-                    if not x.interval and P[c] + P[c + 2] >= x.cap:
-                        continue
-                    for k in range(T[row], T[x.stop + row]):
-                        if P[4 * k] > 0.0 or x.interval:
-                            first = 0 if part == 0 else x.succ + G[x.edge + (n - x.D) * A + a]
-                            I[x.live + child_of(x, k, part == 0, first, (t + 1) * S)] = 1
+    rows, nodes, scratch, reach = search.rows, search.nodes, search.scratch, search.work.reach
+    current, first, span = search.current, nodes.first, nodes.span
+    reach[:] = 0.0
+    for s in range(search.S):
+        for m in range(search.M):
+            reach[first[s], m] += root[m, s]
+    for t in range(search.H - 1):
+        push(rows, nodes, span[t], span[t + 1], policy, current, reach, through_cap, scratch)
 
 
 @kernel
-def reach(x, policy, which, root, tilted, through_cap):
-    """`g`: the derivative of the objective in every node's values, pushed forward step by step.
-
-    `root` is the offset of the weights `(M, S)`, in `F` if `tilted`, else in `P`.
-    """
-    S, M, F = x.S, x.M, x.F
-    for i in range(x.N * M):
-        F[x.g + i] = 0.0
-    for s in range(S):
-        for m in range(M):
-            w = F[root + m * S + s] if tilted else x.P[root + m * S + s]
-            F[x.g + x.G[x.first + s] * M + m] += w
-    for t in range(x.H - 1):
-        for part in range(2):
-            n0 = t * S if part == 0 else x.G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else x.G[x.span + t + 1]
-            if n1 > n0:
-                push(x, n0, n1, policy, which, through_cap)
-
-
-@kernel
-def weigh_unreached(x):
+def weigh_unreached(search):
     """Nodes on which the objective does not depend act as from the prior."""
-    S, M, F = x.S, x.M, x.F
-    prior = x.top + x.N
-    for m in range(M):
-        F[prior + m] = 0.0
-        for s in range(S):
-            F[prior + m] += x.P[x.root + m * S + s]
-    for n in range(x.N):
+    reach, possible, prior = search.work.reach, search.nodes.possible, search.prior
+    N, M = reach.shape
+    for n in range(N):
         total = 0.0
         for m in range(M):
-            total += F[x.g + n * M + m]
+            total += reach[n, m]
         if total == 0.0:
             for m in range(M):
-                F[x.g + n * M + m] = F[prior + m] * x.I[x.active + n * M + m]
+                reach[n, m] = prior[m] if possible[n, m] else 0.0
 
 
 @kernel
-def sweep(x, policy, which):
-    """Best action at every weighted node, backwards, with already updated later values.
+def sweep(search, policy, target, valuation):
+    """Best action at every node by `reach`, backwards, with already updated later values.
 
-    Set 0 holds the policy's values. Rewrites the policy and its values (to set `which`); returns
-    the number of switches. Actions are skipped when even a known context could not make them win;
-    incumbent actions are not evaluated anew while no later value has moved.
+    `current` holds the values of `policy`; the new policy goes to `target`, its values to
+    `valuation`. Returns the number of switches. An action is skipped where even a known context
+    could not make it win; incumbent actions are not backed up while no later value has changed.
     """
-    S, A, M, F, I, G = x.S, x.A, x.M, x.F, x.I, x.G  # noqa: E741
-    alpha = x.alpha + which * x.N * M
-    switches, moved = 0, False
-    for t in range(x.H - 1, -1, -1):
-        now = False
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            for a in range(-1, A):  # -1: the incumbent actions
-                some = a < 0
-                for n in range(n0, n1):
-                    wanted = a < 0 and I[x.used + n] != 0
-                    if a >= 0 and I[policy + n] != a and I[x.used + n] != 0:
-                        bound, top = 0.0, F[x.top + n]
-                        at = ((t * S + G[n]) * A + a) * M
-                        for m in range(M):
-                            bound += F[x.g + n * M + m] * F[x.known_q + at + m]
-                        wanted = bound > top + TOLERANCE * (1.0 + top)
-                        some = some or wanted
-                    I[x.wanted + n] = wanted
-                if not some or n1 <= n0:
-                    continue
-                if a >= 0 or moved:
-                    backup(x, n0, n1, x.wanted, policy, a, 0, M, which, x.q)
-                else:
-                    for i in range(n0 * M, n1 * M):
-                        F[x.q + i] = F[x.alpha + i]
-                for n in range(n0, n1):
-                    if I[x.wanted + n] == 0:
-                        continue
-                    value = 0.0
+    rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
+    reach, backed_up, top, wanted = work.reach, work.backed_up, work.top, work.wanted
+    known_action = search.known_action
+    span, state, played = nodes.span, nodes.state, nodes.played
+    before, after = search.current.value, valuation.value
+    A, M = search.A, search.M
+    switches, changed_later = 0, False
+    for back in range(search.H):
+        t = search.H - 1 - back
+        begin, end = span[t], span[t + 1]
+        changed = False
+        for a in range(-1, A):  # -1: the incumbent actions
+            some = a < 0
+            for n in range(begin, end):
+                want = played[n] and a < 0
+                if a >= 0 and played[n] and policy[n] != a:
+                    bound, s = 0.0, state[n]
                     for m in range(M):
-                        value += F[x.g + n * M + m] * F[x.q + n * M + m]
-                    top = F[x.top + n]
-                    if a < 0 or value > top + TOLERANCE * (1.0 + top):
-                        F[x.top + n] = value
-                        I[x.candidate + n] = a
-                        for m in range(M):
-                            new = F[x.q + n * M + m]
-                            now = now or new != F[x.alpha + n * M + m]
-                            F[alpha + n * M + m] = new
-            for n in range(n0, n1):
-                if I[x.candidate + n] >= 0:
-                    I[policy + n] = I[x.candidate + n]
-                    switches += 1
-        moved = now
+                        bound += reach[n, m] * known_action[t, s, a, m]
+                    want = bound > top[n] + TOLERANCE * (1.0 + top[n])
+                    some = some or want
+                wanted[n] = want
+            if not some:
+                continue
+            if a >= 0 or changed_later:
+                backup(
+                    rows, nodes, begin, end, wanted, policy, a, 0, M, valuation, backed_up, scratch
+                )
+            else:
+                for n in range(begin, end):
+                    for m in range(M):
+                        backed_up[n, m] = before[n, m]
+            for n in range(begin, end):
+                if not wanted[n]:
+                    continue
+                value = 0.0
+                for m in range(M):
+                    value += reach[n, m] * backed_up[n, m]
+                if a < 0 or value > top[n] + TOLERANCE * (1.0 + top[n]):
+                    top[n] = value
+                    target[n] = policy[n] if a < 0 else a
+                    for m in range(M):
+                        changed = changed or backed_up[n, m] != before[n, m]
+                        after[n, m] = backed_up[n, m]
+        for n in range(begin, end):
+            if played[n] and target[n] != policy[n]:
+                switches += 1
+        settle(rows, nodes, t, 0, M, valuation)
+        changed_later = changed
     return switches
 
 
 @kernel
-def try_switch(x, policy, node, value):
-    """Objective if `node` had the values in `F[top:top+M]`; all above is re-evaluated exactly.
+def propose(search, policy, root, through_cap, valuation):
+    """Sweep once from a policy whose values are `current`; the result is `work.proposal`.
 
-    Only live nodes and contexts whose values moved are touched. Uses value set 1.
+    Returns its objective, or -1 if it is the same policy. Its values go to `valuation`.
     """
-    S, M, F, G = x.S, x.M, x.F, x.G
-    alpha, trial = x.alpha, x.alpha + x.N * M
-    t = G[x.step + node]
-    for m in range(M):
-        new = F[x.top + m]
-        if new == F[alpha + node * M + m]:
-            continue
-        for part in range(2):
-            n0 = t * S if part == 0 else G[x.span + t]
-            n1 = (t + 1) * S if part == 0 else G[x.span + t + 1]
-            for n in range(n0, n1):
-                F[trial + n * M + m] = F[alpha + n * M + m]
-        F[trial + node * M + m] = new
-        moved, u = True, t - 1
-        while u >= 0 and moved:
-            moved = False
-            for part in range(2):
-                n0 = u * S if part == 0 else G[x.span + u]
-                n1 = (u + 1) * S if part == 0 else G[x.span + u + 1]
-                if n1 <= n0:
+    proposal = search.work.proposal
+    fill_reach(search, policy, root, through_cap)
+    weigh_unreached(search)
+    proposal[:] = policy
+    if sweep(search, policy, proposal, valuation) == 0:
+        return -1.0
+    return objective(search, valuation.value)
+
+
+@kernel
+def adopt_trial(search):
+    """The values on trial become the current ones."""
+    current, trial = search.current, search.trial
+    current.value[:] = trial.value
+    current.by_value[:] = trial.by_value
+    current.rank[:] = trial.rank
+    current.best[:] = trial.best
+    current.total[:] = trial.total
+
+
+@kernel
+def mark_live(search, policy):
+    """Mark the nodes on which the objective can depend: reachable by rows that are not saturated.
+
+    For confidence sets every default node counts, since any state can be given mass.
+    """
+    rows, nodes, live = search.rows, search.nodes, search.work.live
+    S, A, M, span, first = search.S, search.A, search.M, nodes.span, nodes.first
+    for t in range(search.H + 1):
+        for n in range(span[t], span[t + 1]):
+            live[n] = search.confidence_set and n < span[t] + S
+    for s in range(S):
+        for m in range(M):
+            if search.root[m, s] > 0.0:
+                live[first[s]] = True
+    for t in range(search.H - 1):
+        for n in range(span[t], span[t + 1]):
+            if not live[n]:
+                continue
+            a, s = policy[n], nodes.state[n]
+            for m in range(M):
+                row = (m * S + s) * A + a
+                if not search.confidence_set and rows.gain[row] + rows.c2[row] >= rows.cap:
                     continue
-                for n in range(n0, n1):
-                    F[trial + n * M + m] = F[alpha + n * M + m]
-                backup(x, n0, n1, x.live, policy, -1, m, m + 1, 1, trial)
-                for n in range(n0, n1):
-                    if F[trial + n * M + m] != F[alpha + n * M + m]:
-                        moved = True
-            u -= 1
-        if moved:
-            for s in range(S):
-                at = G[x.first + s] * M + m
-                value += x.P[x.root + m * S + s] * (F[trial + at] - F[alpha + at])
+                for k in range(rows.start[row], rows.stop[row]):
+                    if rows.p_hat[k] > 0.0 or search.confidence_set:
+                        live[nodes.succ[nodes.edge[n, a] + rows.observation[k]]] = True
+
+
+@kernel
+def try_switch(search, policy, node, value):
+    """The objective if `node` had the values `work.switched`; all before it is evaluated exactly.
+
+    Only live nodes are touched, and only contexts in which something changes. Uses `trial`.
+    """
+    rows, nodes, scratch, trial = search.rows, search.nodes, search.scratch, search.trial
+    span, live, switched = nodes.span, search.work.live, search.work.switched
+    current, tried = search.current.value, trial.value
+    t = nodes.step[node]
+    for m in range(search.M):
+        if switched[m] == current[node, m]:
+            continue
+        for n in range(span[t], span[t + 1]):
+            tried[n, m] = current[n, m]
+        tried[node, m] = switched[m]
+        settle(rows, nodes, t, m, m + 1, trial)
+        changed = True
+        for back in range(t):
+            if not changed:
+                break
+            begin, end = span[t - 1 - back], span[t - back]
+            for n in range(begin, end):
+                tried[n, m] = current[n, m]
+            backup(rows, nodes, begin, end, live, policy, -1, m, m + 1, trial, tried, scratch)
+            settle(rows, nodes, t - 1 - back, m, m + 1, trial)
+            changed = False
+            for n in range(begin, end):
+                changed = changed or tried[n, m] != current[n, m]
+        if changed:
+            for s in range(search.S):
+                n = nodes.first[s]
+                value += search.root[m, s] * (tried[n, m] - current[n, m])
     return value
 
 
 @kernel
-def checked_pass(x, policy, value, every):
+def checked_pass(search, policy, value, every):
     """Try single switches, last nodes first; keep one only if the objective rises. Returns it.
 
-    Tried: switches that look better by `g`, and those better in some context and worse in none;
+    Tried: switches that look better by `reach`, and those better in some context and worse in none;
     with `every`, all that are better in some context.
     """
-    M, F, I = x.M, x.F, x.I  # noqa: E741
-    for back in range(x.N):
-        n = x.N - 1 - back
-        if I[x.live + n] == 0 or I[x.used + n] == 0 or x.G[x.step + n] >= x.H:
+    rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
+    out, switched, reach, wanted = work.backed_up, work.switched, work.reach, work.wanted
+    valuation, current = search.current, search.current.value
+    last = nodes.span[search.H]  # the nodes of step H have no action
+    for back in range(last):
+        n = last - 1 - back
+        if not work.live[n] or not nodes.played[n]:
             continue
-        for a in range(x.A):
-            if a == I[policy + n]:
+        wanted[n] = True
+        for a in range(search.A):
+            if a == policy[n]:
                 continue
-            backup(x, n, n + 1, x.every, policy, a, 0, M, 0, x.q)
+            backup(rows, nodes, n, n + 1, wanted, policy, a, 0, search.M, valuation, out, scratch)
             gain, better, worse = 0.0, False, False
-            for m in range(M):
-                new, old = F[x.q + n * M + m], F[x.alpha + n * M + m]
-                F[x.top + m] = new
-                gain += F[x.g + n * M + m] * (new - old)
-                better = better or new > old
-                worse = worse or new < old
+            for m in range(search.M):
+                switched[m] = out[n, m]
+                gain += reach[n, m] * (switched[m] - current[n, m])
+                better = better or switched[m] > current[n, m]
+                worse = worse or switched[m] < current[n, m]
             if not better or not (every or gain > TOLERANCE or not worse):
                 continue
-            if try_switch(x, policy, n, value) > value + TOLERANCE or not worse:
-                I[policy + n] = a
-                follow_switch(x, policy, n)
-                value = objective(x, 0)
+            if try_switch(search, policy, n, value) > value + TOLERANCE or not worse:
+                policy[n] = a
+                value = evaluate(search, policy, valuation)
     return value
 
 
 @kernel
-def sweep_from(x, policy, target, which, tilted, through_cap):
-    """Reach weights of a policy with values in set 0, then a sweep from it to `target`.
-
-    The target's values go to set `which`. Weights of first states are `tilted` or the model's own;
-    with `through_cap < 0` the weights `g` are taken as they are. Returns the target's objective, or
-    -1 if it is the same policy.
-    """
-    if through_cap >= 0.0:
-        reach(x, policy, 0, x.tilted if tilted else x.root, tilted, through_cap)
-        weigh_unreached(x)
-    for n in range(x.N):
-        x.I[target + n] = x.I[policy + n]
-    return objective(x, which) if sweep(x, target, which) > 0 else -1.0
+def evaluate_policy(search, policy):
+    """Exact optimistic value of a policy, whose values are then `current`."""
+    return evaluate(search, policy, search.current)
 
 
 @kernel
-def adopt_values(x):
-    """Set 1 becomes set 0."""
-    for i in range(x.N * x.M):
-        x.F[x.alpha + i] = x.F[x.alpha + x.N * x.M + i]
-    if x.interval:
-        copy_order(x, 1, 0)
+def kick(search, policy, root, through_cap):
+    """Two sweeps under other weights, kept whatever they do to the objective; returns it."""
+    for _ in range(2):
+        if propose(search, policy, root, through_cap, search.current) >= 0.0:
+            policy[:] = search.work.proposal
+    return objective(search, search.current.value)
 
 
 @kernel
-def adopt(x, policy):
-    """Take over the proposal, with its values in set 1; its objective."""
-    for n in range(x.N):
-        x.I[policy + n] = x.I[x.proposal + n]
-    adopt_values(x)
-    return objective(x, 0)
-
-
-@kernel
-def propose(here, policy, target, which, through_cap):
-    """`sweep_from` by the model's own weights."""
-    return sweep_from(arena_at(here), policy, target, which, False, through_cap)
-
-
-@kernel
-def improve(here, policy, top, sweeps, passes, every, gain, look):
+def improve(search, policy, goal, sweeps, passes, every, gain, gap_share):
     """Improve a policy in place: sweeps while they help, then checked passes until none does.
 
-    Stops at the value `top`, after `sweeps` sweeps and passes in all, of which at most `passes` are
-    checked (of `every` switch, if so), or when a step gains at most `gain` or (unless `every`)
-    hardly any of what is left to `top`. With `look >= 0`, two sweeps under the tilted weights come
-    first, with that factor on reach through the cap, whatever they do to the value: a kick. Returns
-    the exact value, whose values are in set 0.
+    Its values are `current`, before and after. Stops at the value `goal`, after `sweeps` sweeps and
+    passes in all, of which at most `passes` are checked (of `every` switch, if so), or when a step
+    gains at most `gain` or (unless `every`) at most `gap_share` of what is left to `goal`. Returns
+    the exact value.
     """
-    x = arena_at(here)
-    start = value = evaluate_remembered(x, policy)
-    if look >= 0.0:
-        sweep_from(x, policy, policy, 0, True, look)
-        sweep_from(x, policy, policy, 0, True, look)
-        value = objective(x, 0)
-    while sweeps > 0 and value < top:
-        sweeps -= 1
+    value = objective(search, search.current.value)
+    for _ in range(sweeps):
+        if value >= goal:
+            break
         new = value
-        proposed = sweep_from(x, policy, x.proposal, 1, False, 0.0)
+        proposed = propose(search, policy, search.root, 0.0, search.trial)
         if proposed > value + TOLERANCE:
-            new = adopt(x, policy)
+            policy[:] = search.work.proposal
+            adopt_trial(search)
+            new = proposed
         elif passes > 0 and (proposed >= 0.0 or every):
             passes -= 1
-            mark_live(x, policy)
-            new = checked_pass(x, policy, value, every)
-        done = new <= value + (gain if every else max(gain, SMALL * (top - value)))
+            mark_live(search, policy)
+            new = checked_pass(search, policy, value, every)
+        done = new <= value + (gain if every else max(gain, gap_share * (goal - value)))
         value = new
         if done:
             break
-    if value > start:
-        remember(x, policy)
     return value
+
+
+@kernel
+def polish(search, policy, goal, sweeps, passes, every, gain, gap_share):
+    """`improve` for a policy that has not been evaluated yet."""
+    evaluate(search, policy, search.current)
+    return improve(search, policy, goal, sweeps, passes, every, gain, gap_share)
+
+
+@kernel
+def polish_kicked(search, policy, root, through_cap, goal, sweeps, passes, every, gain, gap_share):
+    """`improve` for a policy that is kicked first."""
+    evaluate(search, policy, search.current)
+    kick(search, policy, root, through_cap)
+    return improve(search, policy, goal, sweeps, passes, every, gain, gap_share)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.structs import Bools
 
 
 class Candidates(NamedTuple):
@@ -19,45 +20,35 @@ class Candidates(NamedTuple):
     count_slot: Ints  # (slots,) where the counts have it, -1 if they have no slot
     reward: Floats  # (slots,) on the transition; 0 where rewards sit on rows
     group: Ints  # (slots,) candidates of one group are listed together
-    shown: Ints  # (groups,) 1 if listed
-    observation: Ints  # (slots,) its number among what the memory tells apart, -1 for none
-
-
-class Listed(NamedTuple):
-    """What rows list. Row `i` has the slots `start[i] .. stop[i]` of these arrays."""
-
-    stop: Ints  # (rows,)
-    next: Ints  # (slots,)
-    observation: Ints  # (slots,)
-    count_slot: Ints  # (slots,)
-    slot: Floats  # (slots, 4): here only the reward, in column 1
+    shown: Bools  # (groups,) whether they are listed
+    observation: Ints  # (slots,) its number among what can be seen after (s, a)
 
 
 @kernel
-def list_outcomes(rows, candidates, listed, N_next, longer):
-    """List what these rows have shown; `O(candidates)`.
+def list_outcomes(changed, candidates, rows, N_next, longer):
+    """List what the rows `changed` have shown; `O(candidates)`.
 
-    With groups that span contexts, `rows` must hold a state and action's rows of every context. The
-    rows whose list has grown go to the front of `longer (len(rows),)`; returns how many.
+    With groups that span contexts, these must be a state and action's rows of every context. Those
+    whose list has grown go to the front of `longer (len(changed),)`; returns how many.
     """
     start, group, shown = candidates.start, candidates.group, candidates.shown
-    for row in rows:
+    for row in changed:
         for k in range(start[row], start[row + 1]):
             count = candidates.count_slot[k]
             if count >= 0 and N_next[count] > 0:
-                shown[group[k]] = 1
+                shown[group[k]] = True
     grown = 0
-    for row in rows:
+    for row in changed:
         at = start[row]
         for k in range(start[row], start[row + 1]):
-            if shown[group[k]] == 1:
-                listed.next[at] = candidates.next[k]
-                listed.observation[at] = candidates.observation[k]
-                listed.count_slot[at] = candidates.count_slot[k]
-                listed.slot[at, 1] = candidates.reward[k]
+            if shown[group[k]]:
+                rows.next[at] = candidates.next[k]
+                rows.observation[at] = candidates.observation[k]
+                rows.count_slot[at] = candidates.count_slot[k]
+                rows.reward[at] = candidates.reward[k]
                 at += 1
-        if at != listed.stop[row]:
-            listed.stop[row] = at
+        if at != rows.stop[row]:
+            rows.stop[row] = at
             longer[grown] = row
             grown += 1
     return grown

@@ -1,94 +1,106 @@
-"""Kernels over policy graphs: alpha vectors, variances, reach weights.
+"""Kernels over policy graphs: alpha vectors, variances, reach weights; and each context by itself.
 
 Rows and successor lists are both sorted by `(symbol, next)`, so the successors of all outcomes of
-a row are found in one merged pass (written out twice: as a function it is five times slower,
-measured). Everything costs `O(nodes x contexts x branching)`.
+a row are found in one merged pass. Everything costs `O(nodes x contexts x branching)`.
 """
+
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.structs import PolicyNodes
+
+_arrays_of = attrgetter(*PolicyNodes._fields)
+
+
+def policy_nodes(policy: Any) -> PolicyNodes:
+    """The arrays of a `PolicyGraph`, as kernels take them."""
+    return PolicyNodes(*_arrays_of(policy))
+
+
+@kernel
+def find_successor(e, end, symbol, y, edge_symbol, edge_next):
+    """The first of the successors from `e` on, up to `end`, that is not before `(symbol, y)`."""
+    while e < end and (edge_symbol[e] < symbol or (edge_symbol[e] == symbol and edge_next[e] < y)):
+        e += 1
+    return e
 
 
 @kernel
 def alpha_vectors(
-    indptr, nxt, symbol, prob, reward, A, discount,
-    step, state, action, g_indptr, g_symbol, g_next, g_node, default,
-    total, alpha, var,
+    indptr, following, symbol, prob, reward, A, discount, policy, total, alpha, variance
 ):  # fmt: skip
-    """Fill `alpha (N, M)` and `var (N, M)`, mean and variance of the remaining reward.
+    """Fill `alpha (N, M)` and `variance (N, M)`, of the remaining reward at each node.
 
     `alpha_m(n) = sum p (r + discount alpha_m(n'))`; the variance adds what this step's outcome
     decides to what the successors carry (Definition 1). `total` is scratch of one row's length.
     """
+    step, state, action, default = policy.step, policy.state, policy.action, policy.default
+    edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
     N, M = alpha.shape
     H, S = default.shape
     for n in range(N - 1, -1, -1):
         t, last = step[n], step[n] == H - 1
-        fallback = default[t if last else t + 1]
         for m in range(M):
             row = (m * S + state[n]) * A + action[n]
             first, stop = indptr[row], indptr[row + 1]
-            mean, here, carried = 0.0, 0.0, 0.0
-            e, end = g_indptr[n], g_indptr[n + 1]
+            mean, decided, carried = 0.0, 0.0, 0.0
+            e, end = edge_ptr[n], edge_ptr[n + 1]
             for i in range(first, stop):
                 total[i - first] = reward[i]
                 if not last:
-                    y, k = symbol[i], fallback[nxt[i]]
-                    while e < end and (
-                        g_symbol[e] < y or (g_symbol[e] == y and g_next[e] < nxt[i])
-                    ):
-                        e += 1
-                    if e < end and g_symbol[e] == y and g_next[e] == nxt[i]:
-                        k = g_node[e]
+                    y = following[i]
+                    e = find_successor(e, end, symbol[i], y, edge_symbol, edge_next)
+                    known = e < end and edge_symbol[e] == symbol[i] and edge_next[e] == y
+                    k = policy.node[e] if known else default[t + 1, y]
                     total[i - first] += discount * alpha[k, m]
-                    carried += prob[i] * var[k, m]
+                    carried += prob[i] * variance[k, m]
             for i in range(first, stop):
                 mean += prob[i] * total[i - first]
             for i in range(first, stop):
-                d = total[i - first] - mean
-                here += prob[i] * d * d
+                off = total[i - first] - mean
+                decided += prob[i] * off * off
             alpha[n, m] = mean
-            var[n, m] = here + discount * discount * carried
+            variance[n, m] = decided + discount * discount * carried
 
 
 @kernel
-def reach(
-    indptr, nxt, symbol, prob, A,
-    step, state, action, g_indptr, g_symbol, g_next, g_node, root, default, start, g,
-):  # fmt: skip
-    """Add up `g (N, M)`, the probability of context and node, from `start (M, S)`."""
-    N, M = g.shape
+def reach_nodes(indptr, following, symbol, prob, A, policy, start, reach):
+    """Add up `reach (N, M)`, the probability of context and node, from `start (M, S)`."""
+    step, state, action, default = policy.step, policy.state, policy.action, policy.default
+    edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
+    N, M = reach.shape
     H, S = default.shape
     for m in range(M):
         for s in range(S):
-            g[root[s], m] += start[m, s]
+            reach[policy.root[s], m] += start[m, s]
     for n in range(N):
         t = step[n]
         if t == H - 1:
             break
         for m in range(M):
-            if g[n, m] == 0.0:
+            if reach[n, m] == 0.0:
                 continue
             row = (m * S + state[n]) * A + action[n]
-            e, end = g_indptr[n], g_indptr[n + 1]
+            e, end = edge_ptr[n], edge_ptr[n + 1]
             for i in range(indptr[row], indptr[row + 1]):
-                y, k = symbol[i], default[t + 1, nxt[i]]
-                while e < end and (g_symbol[e] < y or (g_symbol[e] == y and g_next[e] < nxt[i])):
-                    e += 1
-                if e < end and g_symbol[e] == y and g_next[e] == nxt[i]:
-                    k = g_node[e]
-                g[k, m] += g[n, m] * prob[i]
+                y = following[i]
+                e = find_successor(e, end, symbol[i], y, edge_symbol, edge_next)
+                known = e < end and edge_symbol[e] == symbol[i] and edge_next[e] == y
+                k = policy.node[e] if known else default[t + 1, y]
+                reach[k, m] += reach[n, m] * prob[i]
 
 
 @kernel
-def backward_induction(indptr, nxt, prob, row_reward, A, discount, value, best):
+def backward_induction(indptr, following, prob, row_reward, A, discount, value, best):
     """Fill `value (H + 1, M, S)` and `best (H, M, S)`: each context solved as an MDP of its own."""
     H, M, S = best.shape
     one, two = np.uintp(1), np.uintp(2)
     for t in range(H - 1, -1, -1):
         for m in range(M):
-            v = value[t + 1, m]
+            after = value[t + 1, m]
             for s in range(S):
                 top, arg = 0.0, -1
                 for a in range(A):
@@ -96,11 +108,11 @@ def backward_induction(indptr, nxt, prob, row_reward, A, discount, value, best):
                     i, stop = np.uintp(indptr[row]), np.uintp(indptr[row + 1])
                     x, y = 0.0, 0.0  # two sums side by side and unsigned indices: twice as fast
                     while i + one < stop:
-                        x += prob[i] * v[np.uintp(nxt[i])]
-                        y += prob[i + one] * v[np.uintp(nxt[i + one])]
+                        x += prob[i] * after[np.uintp(following[i])]
+                        y += prob[i + one] * after[np.uintp(following[i + one])]
                         i += two
                     if i < stop:
-                        x += prob[i] * v[np.uintp(nxt[i])]
+                        x += prob[i] * after[np.uintp(following[i])]
                     x = row_reward[row] + discount * (x + y)
                     if arg < 0 or x > top:
                         top, arg = x, a

@@ -7,14 +7,19 @@ are `indptr[row] .. indptr[row + 1]`. Kernels read the fields they need into loc
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from numba import types
 from numba.experimental import structref
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
 
+Indices = np.ndarray[Any, np.dtype[np.uint32]]  # Numba checks the sign of signed indices: slower
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
 END = -1  # the cell after the last step
 CELLS, EDGES, ROWS = 0, 1, 2  # entries of `Chain.size`
+MEMORY_NODES, SUCCESSORS = 0, 1  # entries of `GrowingMemory.used`
 
 
 class ModelRows(NamedTuple):
@@ -137,3 +142,160 @@ def _pack_world(world):
 def pack_world(world: World) -> Any:
     """The same world for many calls: handing it to a kernel takes 0.5 microseconds, not 10."""
     return world if numba.config.DISABLE_JIT else _pack_world(world)  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------- optimistic planning
+
+
+class OptimisticRows(NamedTuple):
+    """An optimistic model: row `(m, s, a)` has the slots `start[row] .. stop[row]`, one an outcome.
+
+    Bonus models use `c1` and `c2`; confidence sets the boxes `lower, upper` and what a next state
+    without a slot may get. The type of the rows says which: kernels are compiled for each.
+    """
+
+    cap: float  # values are clipped here
+    start: Indices  # (rows + 1,) where the room of a row begins; not all of it need be in use
+    stop: Indices  # (rows,)
+    next: Indices  # (slots,)
+    observation: Indices  # (slots,) its number among what can be seen after (s, a)
+    count_slot: Ints  # (slots,) where the counts have this outcome; -1: nowhere
+    p_hat: Floats  # (slots,)
+    reward: Floats  # (slots,) on the transition; 0 where rewards sit on rows
+    lower: Floats  # (slots,) the least probability in the confidence set
+    upper: Floats  # (slots,)
+    gain: Floats  # (rows,) reward + c3
+    c1: Floats  # (rows,)
+    c2: Floats  # (rows,)
+    unseen: Floats  # (rows,) what each next state without a slot may get
+    budget: Floats  # (rows,) how much mass may move in all
+
+
+class BonusRows(OptimisticRows):
+    """Rows of Eqs. (3) and (4)."""
+
+
+class BoxRows(OptimisticRows):
+    """Rows of Eq. (2)."""
+
+
+class Nodes(NamedTuple):
+    """The nodes on which a policy chooses actions, by step, and what follows them.
+
+    The first `S` nodes of each step are its *default* nodes, one a state: the Markov policy, and
+    what follows an observation that the memory does not expect. Memory nodes come after them. Every
+    node has a successor for every observation. The nodes of step `H` are worth 0.
+    """
+
+    span: Indices  # (H + 2,) the nodes of step t are span[t] .. span[t + 1]
+    state: Indices  # (N,)
+    step: Indices  # (N,)
+    edge: Indices  # (N, A) where the successors of an action begin
+    succ: Indices  # (edges,) by number of the observation
+    first: Indices  # (S,) the node of a first state
+    played: Bools  # (N,) all but first states that no episode begins in
+    possible: Bools  # (N, M) contexts that can be at a node; values of the others are 0
+
+
+class Valuation(NamedTuple):
+    """Values of nodes, and for confidence sets the default nodes of each step by value."""
+
+    value: Floats  # (N, M)
+    by_value: Indices  # (H + 1, M, S) states in descending order of their default node's value
+    rank: Indices  # (H + 1, M, S) place of each state in that order
+    best: Floats  # (H + 1, M, S) the values in that order
+    total: Floats  # (H + 1, M, S + 1) their running sums
+
+
+class RowScratch(NamedTuple):
+    """Scratch arrays of one row; all but the first are for confidence sets."""
+
+    after: Floats  # (S,) values after the outcomes
+    order: Indices  # (S,) slots by descending value
+    place: Indices  # (S,) where a slot's value stands among the default nodes
+    listed: Indices  # (S,) places of next states that have a slot, ascending
+    weight: Floats  # (S,) maximising probability of each slot
+    by_place: Floats  # (S + 1,) differences of weights from one place to the next
+
+
+class Workspace(NamedTuple):
+    """Scratch arrays of a search."""
+
+    reach: Floats  # (N, M) derivative of the objective in each value
+    backed_up: Floats  # (N, M) results of a backup
+    top: Floats  # (N,) best weighted value found at a node
+    wanted: Bools  # (N,) the nodes that a backup is to look at
+    touched: Bools  # (S * A,) states and actions with new coefficients in some context
+    live: Bools  # (N,) the nodes on which the objective can depend
+    proposal: Ints  # (N,) the policy of a sweep
+    switched: Floats  # (M,) values of a node whose action is switched
+
+
+class Search(NamedTuple):
+    """One optimistic model on one graph: what the searching kernels work on."""
+
+    confidence_set: bool  # the rows are `BoxRows`
+    M: int
+    S: int
+    A: int
+    H: int
+    rows: OptimisticRows
+    nodes: Nodes
+    root: Floats  # (M, S) probability of context and first state
+    prior: Floats  # (M,) of contexts
+    current: Valuation  # of the policy that is improved
+    trial: Valuation  # of the policy on trial
+    known: Valuation  # with the context known; default nodes only
+    known_action: Floats  # (H, S, A, M) of actions, with the context known
+    work: Workspace
+    scratch: RowScratch
+
+
+class GrowingMemory(NamedTuple):
+    """Memory nodes in the order in which they were made; node `D + i` of `Nodes` has entry `i`.
+
+    `D` is the number of default nodes, which come first. Observations after `(s, a)` are
+    `start[s * A + a] .. start[s * A + a + 1]`, sorted by `(symbol, next)`.
+    """
+
+    start: Ints  # (S * A + 1,)
+    next: Ints  # (observations,)
+    likelihood: Floats  # (observations, M)
+    consistent: Bools  # (observations, M) contexts that keep their belief if it is unexpected
+    used: Ints  # (2,) MEMORY_NODES and SUCCESSORS in use
+    belief: Floats  # (room, M)
+    key: Ints  # (room, M + 2) belief by cells, state and step; what makes two nodes one
+    table: Ints  # (2 room + 1,) hash table of the keys, -1: empty
+    solved: Bools  # (room,)
+
+
+class DepthStack(NamedTuple):
+    """The path of a depth-first solve, one entry a step."""
+
+    node: Ints  # (H,)
+    action: Ints  # (H,) the one that is tried, -1: none yet
+    child: Ints  # (H,) number of the observation whose successor is looked at
+    bound: Floats  # (H, A) of actions not yet tried; -1: tried
+    arrival: Floats  # (H,) probability of getting there
+
+
+@structref.register
+class _SearchType(types.StructRef):
+    """The type of a packed search."""
+
+
+class _PackedSearch(structref.StructRefProxy):
+    """A search that kernels take by reference."""
+
+
+structref.define_proxy(_PackedSearch, _SearchType, Search._fields)
+
+
+@kernel
+def _pack_search(search):
+    return _PackedSearch(*search)
+
+
+def pack_search(search: Search) -> Any:
+    """The same search for many calls, as in `pack_world`."""
+    return search if numba.config.DISABLE_JIT else _pack_search(search)  # type: ignore[attr-defined]

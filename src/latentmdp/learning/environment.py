@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.solvers import Choice
+from latentmdp.learning.spec import Spec
 
 if TYPE_CHECKING:
     import gymnasium
 
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
-
-Array = np.ndarray[Any, np.dtype[Any]]
+    from latentmdp.optimism.known import Known
 
 
 class EnvRun(NamedTuple):
@@ -69,7 +68,7 @@ def learn_env(
     """
     if learner is None:
         given, estimate = _given(env, given, contexts, horizon, terminal, estimate)
-        episodes = Choice(episodes=episodes).episodes
+        episodes = Spec(episodes=episodes).episodes
         learner = Learner(
             given,
             algorithm,

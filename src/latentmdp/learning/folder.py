@@ -11,19 +11,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.formats import load
+from latentmdp.formats.files import (
+    HAS_LOCKS,
+    PathLike,
+    Writer,
+    as_path,
+    lock_file,
+    reason,
+    refusal,
+    shown,
+    write_together,
+)
+from latentmdp.formats.npz import model_writer
 from latentmdp.learning.session import COLUMNS
 from latentmdp.learning.state import State, load_state, refusing_misfits, state_writer
 from latentmdp.learning.state_check import checked_folder, checked_run
 
 if TYPE_CHECKING:
-    from latentmdp.formats.files import PathLike, Writer
     from latentmdp.model import LatentMDP
 
 
-def made(folder: str | Path) -> Path:
-    """The folder, made if it is not there."""
-    from latentmdp.formats.files import as_path
-
+def make_folder(folder: str | Path) -> Path:
+    """Make the folder, unless it is there."""
     place = as_path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -34,13 +44,8 @@ def made(folder: str | Path) -> Path:
     return place
 
 
-def digest(model: LatentMDP) -> str:
-    """Of all that a run's bits depend on; names and layout are not among it."""
-    return model.digest
-
-
-MODEL, NEXT_MODEL, STATE = "model.npz", "model-next.npz", "run.npz"
-_written: dict[Path, tuple[int, str]] = {}  # what this process wrote: when, which model
+MODEL_FILE, NEXT_MODEL_FILE, RUN_FILE = "model.npz", "model-next.npz", "run.npz"
+_written: dict[Path, tuple[int, str]] = {}  # model files of this process: time, model's digest
 
 
 def write_run(
@@ -48,48 +53,44 @@ def write_run(
 ) -> None:
     """Write a run's files, and `more` beside them: all are on disk before one takes its name.
 
-    `run.npz` decides. It knows its model by a digest, and a new model waits as `model-next.npz`
-    until `run.npz` has taken its place: at every moment there is a whole run to read.
+    `run.npz` names its model by a digest. A new model is written as `model-next.npz` and renamed
+    when `run.npz` is in place: at every moment there is a whole run to read.
     """
-    from latentmdp.formats.files import reason, refusal, write_together
-    from latentmdp.formats.npz import model_writer
-
-    file, which = (place / MODEL).absolute(), digest(model)
+    file = (place / MODEL_FILE).absolute()
     when = file.stat().st_mtime_ns if file.exists() else 0
-    targets: list[tuple[PathLike, Writer]] = [(place / STATE, state_writer(state))]
+    targets: list[tuple[PathLike, Writer]] = [(place / RUN_FILE, state_writer(state))]
     targets += [(place / name, write) for name, write in (more or {}).items()]
-    if _written.get(file) == (when, which):  # it is there from an earlier checkpoint
+    if _written.get(file) == (when, model.digest):  # it is there from an earlier checkpoint
         write_together(targets)
         return
-    write_together([(place / NEXT_MODEL, model_writer(model)), *targets])
+    write_together([(place / NEXT_MODEL_FILE, model_writer(model)), *targets])
     try:
-        os.replace(place / NEXT_MODEL, file)
+        os.replace(place / NEXT_MODEL_FILE, file)
     except OSError as error:
         raise refusal(file, f"cannot be written: {reason(error)}") from None
-    _written[file] = (file.stat().st_mtime_ns, which)
+    _written[file] = (file.stat().st_mtime_ns, model.digest)
 
 
 def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
     """The model, the checked state of a run, and `optimal` and `seconds_optimal` beside it."""
-    with refusing_misfits(place / STATE, "run"):
-        state = load_state(place / STATE, "run")
+    with refusing_misfits(place / RUN_FILE, "run"):
+        state = load_state(place / RUN_FILE, "run")
         more = checked_folder(state)
         model = _read_model(place, more["model"])
         return model, checked_run(state, model), more
 
 
 def _read_model(place: Path, expected: str) -> LatentMDP:
-    """The run's own model; it waits under another name if a process was killed just then."""
-    from latentmdp.formats import load
-    from latentmdp.formats.files import refusal
-
+    """The run's own model; it has its first name still if a process was killed in between."""
     with suppress(ModelError):
-        waiting = load(place / NEXT_MODEL)
-        if digest(waiting) == expected:
+        waiting = load(place / NEXT_MODEL_FILE)
+        if waiting.digest == expected:
             return waiting
-    model = load(place / MODEL)
-    if digest(model) != expected:
-        raise refusal(place / MODEL, "must be the model of run.npz beside it; it is another one")
+    model = load(place / MODEL_FILE)
+    if model.digest != expected:
+        raise refusal(
+            place / MODEL_FILE, "must be the model of run.npz beside it; it is another one"
+        )
     return model
 
 
@@ -101,19 +102,16 @@ def refuse_other(
 
     `force` is how a person says that what is there may be lost.
     """
-    from latentmdp.formats import load
-    from latentmdp.formats.files import shown
-
     try:
-        if not (place / STATE).exists():
-            if (place / MODEL).exists() and digest(load(place / MODEL)) != digest(model):
+        if not (place / RUN_FILE).exists():
+            if (place / MODEL_FILE).exists() and load(place / MODEL_FILE).digest != model.digest:
                 raise ModelError("another model")
             return
         try:
             held, old, _ = read_run(place)
         except ModelError as error:
             raise ModelError(f"a run that cannot be read ({error})") from None
-        if digest(held) != digest(model) or old["spec"] != spec:
+        if held.digest != model.digest or old["spec"] != spec:
             raise ModelError("another run")
         if state is not None and not _continues(state, old):
             raise ModelError("more of this run, or another one")
@@ -136,20 +134,13 @@ def _continues(state: State, old: State) -> bool:
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
     """Hold a folder against other processes; the lock ends with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two writers are then the user's own affair
+    if not HAS_LOCKS:  # two writers are then the user's own affair
         yield
         return
-    descriptor = os.open(made(place), os.O_RDONLY)
+    descriptor = os.open(make_folder(place), os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ModelError(f"{place} must not be in use; another process is writing there") from None
-    except OSError:
-        pass  # a file system without locks
-    try:
+        if lock_file(descriptor) is False:
+            raise ModelError(f"{place} must not be in use; another process is writing there")
         yield
     finally:
         os.close(descriptor)

@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.canonical import REWARD_TOLERANCE, match_reward, rank_rewards
+from latentmdp.canonical import (
+    REWARD_TOLERANCE,
+    match_reward,
+    number_transitions,
+    rank_rewards,
+)
 from latentmdp.errors import ModelError
 from latentmdp.learning.state import State
-from latentmdp.model import LatentMDP, whole
-from latentmdp.optimism.model import Known
+from latentmdp.model import LatentMDP, checked_whole
+from latentmdp.numbering import Numbering
+from latentmdp.optimism.known import Known
 
 ESTIMABLE = ("w", "nu", "R")
 SCALE = 1.0  # rewards are compared as those of a model whose largest is 1: totals are at most 1
@@ -42,7 +48,7 @@ def known_from(
     for name, p in (("w", w[None]), ("nu", nu)):
         if not (p.min() >= 0.0 and np.abs(p.sum(axis=1) - 1.0).max() <= 1e-9):  # also if NaN
             raise ModelError(f"{name} must hold probabilities that sum to 1")
-    horizon = whole("horizon", horizon, 1)
+    horizon = checked_whole("horizon", horizon, 1)
     M, S, A = R.shape[:3]
     symbols = _symbols(R) if observe_rewards else np.zeros(R.shape, dtype=np.int64)
     rows = M * S * A
@@ -95,6 +101,12 @@ class Knowledge:
     def of(cls, given: LatentMDP | Known, estimate: Collection[str] = ()) -> Knowledge:
         """From a model (its transitions are not read) or from knowledge without one."""
         return cls(Known.of(given) if isinstance(given, LatentMDP) else given, estimate)
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of rewards, for those who read the policies."""
+        rewards, symbols = (x.reshape(self.known.M, -1, x.shape[1]) for x in self._rewards)
+        return Numbering(rewards, symbols, SCALE, complete="R" not in self.estimate)
 
     def symbol(self, state: int, action: int, nxt: int, reward: float, total: float) -> int:
         """What the policy sees besides the next state; -1 if no context can give it."""
@@ -168,11 +180,11 @@ class Knowledge:
                     f" must be deterministic; it was {rewards[at]:.6g} and is {reward:.6g}"
                 )
 
-    def observe(self, context: int, path: Sequence[Step]) -> None:
-        """Learn from a finished episode what is to be estimated."""
+    def observe(self, context: int, path: Sequence[Step]) -> bool:
+        """Learn from a finished episode what is to be estimated; whether rewards are new."""
         self.check(context, path)
         if not self.estimate:
-            return
+            return False
         changes: dict[str, Any] = {}
         self.starts[context, path[0][0]] += 1
         if "w" in self.estimate:
@@ -182,9 +194,11 @@ class Knowledge:
             changes["nu"] = np.where(
                 visits > 0, self.starts / np.maximum(visits, 1), 1.0 / self.known.S
             )
-        if "R" in self.estimate and self._has_news(context, path):
+        news = "R" in self.estimate and self._has_news(context, path)
+        if news:
             changes |= self._learn_rewards(context, path)
         self.known = replace(self.known, **changes)
+        return news
 
     def _has_news(self, context: int, path: Sequence[Step]) -> bool:
         return not all(self.seen[self._place(context, s, a, nxt)] for s, a, _, nxt in path)
@@ -222,6 +236,7 @@ class Knowledge:
 
 
 def _symbols(R: np.ndarray) -> np.ndarray:
-    """Index of each reward among the contexts' rewards at its place (context is the first axis)."""
+    """Number of each reward among the contexts' rewards there (context is the first axis)."""
     place = np.tile(np.arange(R[0].size), len(R))
-    return rank_rewards(place, R.reshape(-1)).reshape(R.shape)
+    number = rank_rewards if R.ndim == 3 else number_transitions
+    return number(place, R.reshape(-1)).reshape(R.shape)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
-from latentmdp.learning.session import Observer, Phase, Session, Spec
-from latentmdp.learning.solvers import Answer, Choice, check_affordable
+from latentmdp.learning.session import Observer, Phase, Session
+from latentmdp.learning.solvers import Answer, check_affordable
+from latentmdp.learning.spec import Spec
+from latentmdp.model import LatentMDP
+from latentmdp.optimism.known import check_learnable
+from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
 OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
@@ -35,6 +38,7 @@ def learn(
     audit: bool = False,
     ties: str = "secondary",
     observer: Observer | None = None,
+    settings: SearchSettings = SEARCH,
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
@@ -45,7 +49,8 @@ def learn(
     the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
     class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
     phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
-    `observer` is called with each finished phase.
+    `observer` is called with each finished phase. `settings` say how hard solvers search, for
+    experiments with the search itself: a run with other ones is not resumed or replayed.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
@@ -56,7 +61,8 @@ def learn(
         Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
     bracket, policy, seconds = find_optimal(model, spec, optimal)
-    session = Session(model, spec, Answer(policy, *bracket) if policy is not None else None)
+    oracle = Answer(policy, *bracket) if policy is not None else None
+    session = Session(model, spec, oracle, settings)
     phases: list[Any] = []
 
     def observe(phase: Phase) -> None:
@@ -73,37 +79,24 @@ def learn(
 
 
 def checked(spec: Spec, model: LatentMDP) -> Spec:
-    """The spec with exact types; bad values are refused in one sentence, before any work."""
-    from latentmdp.learning.simulation import SIMULATORS
-    from latentmdp.model import LatentMDP
-    from latentmdp.optimism.confidence import Setting
-    from latentmdp.optimism.model import check_learnable
-
+    """The spec; what cannot be done with this model is refused in one sentence, before any work."""
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
-    choice = Choice(
-        spec.algorithm, spec.episodes, spec.policy_class, spec.delta, spec.bonus_scale, spec.ties
-    )
-    Setting(model.M, model.S, model.A, model.H, choice.episodes, choice.delta, choice.bonus_scale)
-    if spec.simulator not in SIMULATORS:
-        raise ModelError(
-            f"simulator must be one of {', '.join(SIMULATORS)}; it is {spec.simulator!r}"
-        )
+    spec.check_algorithm()
+    spec.setting(model)  # refuses a delta or a bonus_scale that is out of range
     check_learnable(model)
-    check_affordable(choice, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
-    if choice.episodes * model.H >= 2**62:
+    check_affordable(spec, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
+    if spec.episodes * model.H >= 2**62:
         raise ModelError(
-            f"episodes times horizon must stay below 2^62; it is {choice.episodes * model.H}"
+            f"episodes times horizon must stay below 2^62; it is {spec.episodes * model.H}"
         )
-    return Spec(**asdict(choice), seed=int(spec.seed), simulator=spec.simulator)
+    return spec
 
 
 def find_optimal(
     model: LatentMDP, spec: Spec, optimal: Any = None
 ) -> tuple[tuple[float, float], PolicyGraph | None, float]:
     """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
-    from latentmdp.planning.plan import Plan, check_made_for, plan_whole
-
     started = time.perf_counter()
     if optimal is None:
         optimal = plan_whole(

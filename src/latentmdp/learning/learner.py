@@ -15,16 +15,17 @@ in every episode, and a row without visits has no estimate at all.
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.learning.knowledge import Knowledge, Step
-from latentmdp.learning.solvers import Answer, Choice, check_affordable, make_solver
+from latentmdp.learning.solvers import Answer, check_affordable, make_solver
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import (
     State,
     generator_state,
@@ -34,24 +35,23 @@ from latentmdp.learning.state import (
     save_state,
 )
 from latentmdp.learning.state_check import checked_learner
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
-    from latentmdp.optimism.model import Known
-
-Array = np.ndarray[Any, np.dtype[Any]]
-PARTS = tuple(field.name for field in fields(PolicyGraph))
+    from latentmdp.optimism.known import Known
 
 
 class Learner:
     """Algorithm 1; see the module. `begin`, `step` (exactly `H` times), `end`, and again.
 
     `given` says what the learner knows: `w`, `nu`, `R` (a model's transitions are never read).
-    `episodes` is the planned `K` of the logarithmic term; more may be played.
+    `episodes` is the planned `K` of the logarithmic term; more may be played. `settings` say how
+    hard the solver searches; a learner with other ones than `SEARCH` cannot be resumed.
     """
 
     def __init__(  # Alg. 1, l. 1
@@ -68,15 +68,17 @@ class Learner:
         estimate: Collection[str] = (),
         counts: Counts | None = None,
         oracle: Answer | None = None,
+        settings: SearchSettings = SEARCH,
     ) -> None:
-        self.choice = Choice(algorithm, episodes, policy_class, delta, bonus_scale, ties)
+        self.settings = settings
+        self.spec = Spec(algorithm, episodes, policy_class, delta, bonus_scale, ties=ties)
         on_next = getattr(given, "rewards_on_transitions", False) or "R" in estimate
-        check_affordable(self.choice, given.M, given.S, given.A, given.H, on_next)
+        check_affordable(self.spec, given.M, given.S, given.A, given.H, on_next)
         self.knowledge = Knowledge.of(given, estimate)
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0
         self.random = np.random.default_rng(seed)
-        self.solver = make_solver(self.choice, self.known, self._stream(), oracle)
+        self.solver = make_solver(self.spec, self.known, self._stream(), oracle, settings)
         self.episode = 1
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
@@ -126,7 +128,7 @@ class Learner:
         if self._path is None or len(self._path) < self.known.H:
             raise ModelError(f"end must come after {self.known.H} steps; {self._where()}")
         m = self._checked("context", context, self.known.M)  # l. 10
-        self.knowledge.observe(m, self._path)
+        news = self.knowledge.observe(m, self._path)
         triggered: list[int] = []  # the flag, as the rows that raise it; cleared in every episode
         for state, action, _, nxt in self._path:  # l. 11, in time order
             row = (m * self.known.S + state) * self.known.A + action
@@ -136,7 +138,8 @@ class Learner:
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
         self._path = self._cursor = None
         self.episode += 1
-        if triggered or self.choice.every_episode:  # l. 17
+        # rewards seen for the first time are numbered anew, and the policy looks at the numbers
+        if triggered or news or self.spec.every_episode:  # l. 17
             self.update(np.unique(np.array(triggered, dtype=np.int64)))  # l. 18
             return True
         return False  # l. 19, 20: the policy stays
@@ -152,7 +155,7 @@ class Learner:
         """
         self.updates += 1
         if self.knowledge.estimate:  # what was known has changed: start afresh
-            self.solver = make_solver(self.choice, self.known, self._stream())
+            self.solver = make_solver(self.spec, self.known, self._stream())
             changed = np.arange(self.counts.rows)
         before = self.policy
         self._solve(changed)
@@ -162,8 +165,12 @@ class Learner:
     def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
         if not answer.kept:
-            self.policy = answer.policy
+            self.policy = self._numbered(answer.policy)
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
+
+    def _numbered(self, policy: PolicyGraph) -> PolicyGraph:
+        """The policy, which says what its symbols stand for if it looks at them."""
+        return policy.numbered_by(self.knowledge.numbering) if len(policy.node) else policy
 
     def _stream(self) -> np.random.Generator:
         """A new stream; only `random` must be saved to draw the same ones again."""
@@ -175,10 +182,10 @@ class Learner:
         return self.knowledge.known
 
     def __repr__(self) -> str:
-        choice, estimated = self.choice, ", ".join(self.knowledge.estimate)
+        spec, estimated = self.spec, ", ".join(self.knowledge.estimate)
         return (
-            f"Learner({choice.algorithm}, {choice.policy_class}, {self.episode - 1} episodes, "
-            f"{self.updates} updates, bonus_scale {choice.bonus_scale:g}"
+            f"Learner({spec.algorithm}, {spec.policy_class}, {self.episode - 1} episodes, "
+            f"{self.updates} updates, bonus_scale {spec.bonus_scale:g}"
             + (f"; {estimated} estimated: beyond the theorem)" if estimated else ")")
         )
 
@@ -200,10 +207,11 @@ class Learner:
         """Everything that the future depends on, as plain data."""
         state: State = {
             "kind": "learner",
-            "choice": asdict(self.choice),
+            "choice": self.spec.for_learner(),
+            "settings": self.settings.record(),
             "knowledge": self.knowledge.state(),
             "counts": self.counts.to_arrays(),
-            "policy": {name: getattr(self.policy, name) for name in PARTS},
+            "policy": {name: getattr(self.policy, name) for name in POLICY_PARTS},
             "random": generator_state(self.random),
             "solver": self.solver.state(),
             "episode": self.episode,
@@ -218,20 +226,21 @@ class Learner:
 
     @classmethod
     def from_state(cls, state: State) -> Learner:
-        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        """Inverse of `state`: continues to the same bits. What a learner cannot hold is refused."""
         state = checked_learner(state)
         self = cls.__new__(cls)
-        self.choice = Choice(**state["choice"])
+        self.spec, self.settings = Spec(**state["choice"]), SEARCH
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
-        self.policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in PARTS))
+        policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
+        self.policy = self._numbered(policy)
         check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]
         self.updates, self.kept = state["updates"], state["kept"]
         self.optimistic_value, self.upper = state["optimistic_value"], state["upper"]
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
-        self.solver = make_solver(self.choice, self.known, self.random, in_force)
+        self.solver = make_solver(self.spec, self.known, self.random, in_force)
         self.solver.restore(state["solver"], self.counts)
         self._path = self._cursor = None
         if "path" in state:

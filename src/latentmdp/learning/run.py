@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
-from latentmdp.learning.session import Observer, Session, Spec
+from latentmdp.formats.files import as_path, shown, writer_of
+from latentmdp.formats.strict_json import json_text
+from latentmdp.learning.folder import make_folder, read_run, refuse_other, write_run
+from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, refusing_misfits
+from latentmdp.optimism.settings import check_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +29,6 @@ if TYPE_CHECKING:
     from latentmdp.learning.units import RunInUserUnits
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Run:
@@ -56,7 +60,7 @@ class Run:
 
     def in_user_units(self) -> RunInUserUnits:
         """The run for reading in the units of the rewards before `normalized()`."""
-        from latentmdp.learning.units import RunInUserUnits
+        from latentmdp.learning.units import RunInUserUnits  # which is a Run itself
 
         return RunInUserUnits(self)
 
@@ -64,6 +68,11 @@ class Run:
     def spec(self) -> Spec:
         """What was asked for."""
         return Spec(**self.state["spec"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How hard its solver searched: the numbers of `SearchSettings`."""
+        return dict(self.state["learner"]["settings"])
 
     @property
     def episodes(self) -> int:
@@ -138,7 +147,7 @@ class Run:
         of the one before it, which the update between them found to be its answer again), and
         `regret` (cumulative, at the phase's end).
         """
-        import pandas as pd
+        import pandas as pd  # loads slowly
 
         table = dict(self.state["table"])
         table["regret"] = np.cumsum(table["length"] * (self.best_value - table["value"]))
@@ -181,7 +190,7 @@ class Run:
 
     @cached_property
     def _session(self) -> Session:
-        """A session at the run's end; not advanced, or the state would no longer belong to it."""
+        """A session at the run's end, for reading: if it went on, it would not fit the state."""
         return self.session()
 
     def session(self) -> Session:
@@ -208,6 +217,7 @@ class Run:
 
         Refused where the bits are not the same, as with runs of another version of the package.
         """
+        check_settings(self.settings)
         oracle = Answer(self.policy, *self.optimal)
         session = Session(self.model, self.spec, oracle)
         for target in self.state["targets"]:
@@ -236,11 +246,7 @@ class Run:
         All of them or none. A folder that holds another run, or more of this one, is left as it is
         unless `overwrite` says otherwise.
         """
-        from latentmdp.formats.files import writer_of
-        from latentmdp.formats.strict_json import json_text
-        from latentmdp.learning.folder import made, refuse_other, write_run
-
-        place = made(folder)
+        place = make_folder(folder)
         if not overwrite:
             refuse_other(place, self.model, self.state["spec"], self.state)
         words = json_text({**self.state["spec"], **self.summary()}).encode()
@@ -255,27 +261,23 @@ class Run:
         )
 
     def checkpoint(self, folder: str | Path) -> Path:
-        """Write what `load_run` needs into the run's own folder, which is not looked at.
+        """Write what `load_run` needs into the run's own folder, whatever that holds.
 
-        Whatever happens, a whole checkpoint is there.
+        Also if the process is killed, a whole checkpoint is there.
         """
-        from latentmdp.learning.folder import made, write_run
-
-        place = made(folder)
+        place = make_folder(folder)
         write_run(place, self.model, self._whole_state())
         return place
 
     def _whole_state(self) -> State:
-        from latentmdp.learning.folder import digest
-
         return self.state | {
             "optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal,
-            "model": digest(self.model),
+            "model": self.model.digest,
         }  # fmt: skip
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Cumulative regret against episodes, both logarithmic; a band where `V*` is bracketed."""
-        import matplotlib.pyplot as plt
+        import matplotlib.pyplot as plt  # loads slowly
 
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
@@ -295,9 +297,6 @@ class Run:
 
 def load_run(folder: str | Path) -> Run:
     """A saved run, complete or interrupted."""
-    from latentmdp.formats.files import as_path, shown
-    from latentmdp.learning.folder import read_run
-
     place = as_path(folder)
     if not (place / "run.npz").exists():
         raise ModelError(f"{shown(place)} must be a run's folder; it has no run.npz")

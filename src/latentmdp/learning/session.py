@@ -9,45 +9,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
-from latentmdp.errors import ModelError
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, generator_state, restore_generator
 from latentmdp.learning.state_check import checked_run
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 
 if TYPE_CHECKING:
     from latentmdp.learning.solvers import Answer
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept")
-WHOLE = ("episode", "length", "updates", "kept")
-CHUNK = 10**6  # episodes of one call of the step simulator, so that it can be interrupted
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What was asked for; with the model it determines a run to the bit."""
-
-    algorithm: str = "mvp"
-    episodes: int = 1
-    policy_class: str = "markov"
-    delta: float = 0.1
-    bonus_scale: float = 1.0
-    seed: int = 0
-    simulator: str = "counts"
-    ties: str = "secondary"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise ModelError(f"seed must be a whole number of at least 0; it is {self.seed!r}")
+WHOLE_COLUMNS = ("episode", "length", "updates", "kept")
+EPISODES_PER_CALL = 10**6  # of the step simulator, so that it can be interrupted
 
 
 @dataclass(frozen=True)
@@ -80,25 +63,24 @@ Observer = Callable[[Phase], None]
 class Session:
     """A run under way; `next_phase` until `done == spec.episodes`. Its state is plain data."""
 
-    def __init__(self, model: LatentMDP, spec: Spec, oracle: Answer | None = None) -> None:
-        simulation, solver = np.random.SeedSequence(int(spec.seed)).spawn(2)
+    def __init__(
+        self,
+        model: LatentMDP,
+        spec: Spec,
+        oracle: Answer | None = None,
+        settings: SearchSettings = SEARCH,
+    ) -> None:
+        simulation, solver = np.random.SeedSequence(spec.seed).spawn(2)
         started = time.perf_counter()
+        counts = Counts.for_model(model)
         learner = Learner(
-            model,
-            spec.algorithm,
-            episodes=spec.episodes,
-            policy_class=spec.policy_class,
-            delta=spec.delta,
-            bonus_scale=spec.bonus_scale,
-            ties=spec.ties,
-            seed=solver,
-            counts=Counts.for_model(model),
-            oracle=oracle,
-        )
+            model, **spec.for_learner(), seed=solver, counts=counts, oracle=oracle,
+            settings=settings,
+        )  # fmt: skip
         self.seconds = {"planning": time.perf_counter() - started, "simulation": 0.0}
         self._set_up(model, spec, learner, np.random.default_rng(simulation))
         self.rows: list[tuple[float, ...]] = []  # of the table: `COLUMNS` by phase
-        self.targets = [learner.choice.episodes]  # where the run is to stop; `extend` adds one
+        self.targets = [spec.episodes]  # where the run is to stop; `extend` adds one
         self.done, self.pending = 0, 0  # episodes of finished phases; of one that was stopped
         self.stayed = False  # whether the last update left the policy in force
 
@@ -108,9 +90,9 @@ class Session:
         return self.targets[-1]
 
     def extend(self, episodes: int) -> None:
-        """Ask for so many more."""
+        """Ask for this many more episodes."""
         target = self.target + int(episodes)
-        replace(self.learner.choice, episodes=target)  # refuses too many
+        replace(self.spec, episodes=target).check_algorithm()  # refuses too many
         self.targets.append(target)
 
     def _set_up(
@@ -132,14 +114,14 @@ class Session:
         first, length, triggered = self.done + 1, self.pending, False
         started = clock()
         left = self.target - self.done - length
-        every_episode = learner.choice.every_episode
+        every_episode = self.spec.every_episode
         left = min(left, 1) if every_episode else left
         while left > 0 and not triggered:
             if stop is not None and stop():
                 self.pending = length
                 self.seconds["simulation"] += clock() - started
                 return
-            budget = left if self.spec.simulator == "counts" else min(left, CHUNK)
+            budget = left if self.spec.simulator == "counts" else min(left, EPISODES_PER_CALL)
             k, triggered = self.simulator.run(learner.counts, budget)
             assert 0 < k <= budget, f"the simulator must play 1 to {budget} episodes, not {k}"
             length += k
@@ -182,11 +164,10 @@ class Session:
 
     def table(self) -> dict[str, Array]:
         """The columns so far, as arrays `(phases,)`."""
+        kinds = {name: np.int64 if name in WHOLE_COLUMNS else np.float64 for name in COLUMNS}
         return {
-            name: np.array(
-                [row[i] for row in self.rows], dtype=np.int64 if name in WHOLE else np.float64
-            )
-            for i, name in enumerate(COLUMNS)
+            name: np.array([row[i] for row in self.rows], dtype=kind)
+            for i, (name, kind) in enumerate(kinds.items())
         }
 
     def state(self) -> State:
@@ -206,7 +187,7 @@ class Session:
 
     @classmethod
     def from_state(cls, model: LatentMDP, state: State) -> Session:
-        """Inverse of `state`: continues to the same bits. What could not be ours is refused."""
+        """Inverse of `state`: continues to the same bits. What a run cannot hold is refused."""
         state = checked_run(state, model)
         self = cls.__new__(cls)
         learner = Learner.from_state(state["learner"])

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.canonical import Array
 from latentmdp.counts import Counts
-from latentmdp.errors import ModelError
-from latentmdp.policy import check_fits
+from latentmdp.kernels import step_simulation, structs
+from latentmdp.kernels.chain import build_chain
+from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
+from latentmdp.kernels.samplers import SCRATCH, address
+from latentmdp.policy import fitted
 
 if TYPE_CHECKING:
-    from latentmdp.kernels.structs import ModelRows, World
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
-SIMULATORS = ("counts", "episodes")
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
-PATIENCE = 2.0  # walk step by step as long as it costs about as much as a block
+WALK_BLOCKS = 2.0  # walk step by step as long as that costs about so many blocks
 PICKED = 32  # episodes that may be picked out of a block one by one
 EMPTY = np.zeros(0, dtype=np.int64)
 
@@ -48,22 +49,15 @@ class Simulator:
         kind: str = "counts",
         *,
         margin: float = MARGIN,
-        patience: float = PATIENCE,
+        patience: float = WALK_BLOCKS,
         picked: int = PICKED,
     ) -> None:
-        if kind not in SIMULATORS:
-            raise ModelError(f"simulator must be one of {', '.join(SIMULATORS)}; it is {kind!r}")
-        from latentmdp.kernels import chain, count_simulation, step_simulation, structs
-        from latentmdp.kernels.samplers import SCRATCH, address
-
-        self._structs, self._chains = structs, chain
-        self._blocks, self._steps = count_simulation, step_simulation
         self.kind, self.margin, self.patience, self.random = kind, margin, patience, random
         self._skeleton: tuple[Array, ...] = (EMPTY,) * 8  # of the policy that is played
         rows, H = model.M * model.S * model.A, model.H
         self._set_world(
             structs.World(
-                prepare(model),
+                model_rows(model),
                 structs.PolicyNodes(*self._skeleton, _ints(0, 0)),
                 cell_of=_ints(0, 0),
                 counts=structs.RowCounts(EMPTY, EMPTY, EMPTY, EMPTY),
@@ -82,21 +76,21 @@ class Simulator:
 
     def _room(self, cells: int, edges: int, rows: int, H: int) -> dict[str, Any]:
         """Parts of a world, with room for a chain of this size."""
-        chain = self._structs.Chain(
+        chain = structs.Chain(
             size=_ints(3), row=_ints(cells), node=_ints(cells), reach=np.zeros(cells),
             visits=_ints(cells), first=_ints(cells + 1), succ=_ints(edges), layer=_ints(H + 1),
             active=_ints(rows), rate=np.zeros(rows), peak=np.zeros(rows),
         )  # fmt: skip
-        block, half = (self._structs.Block(_ints(cells), _ints(edges)) for _ in range(2))
+        block, half = (structs.Block(_ints(cells), _ints(edges)) for _ in range(2))
         return {"chain": chain, "block": block, "half": half}
 
-    def _set_world(self, world: World) -> None:
-        self.world, self._packed = world, self._structs.pack_world(world)
+    def _set_world(self, world: structs.World) -> None:
+        self.world, self._packed = world, structs.pack_world(world)
 
     def _world_with(self, counts: Counts) -> Any:
         """The world with these counts (laid out `for_model`), as kernels take it."""
         if counts.n_next is not self.world.counts.n_next:
-            arrays = self._structs.RowCounts(counts.n, counts.n_next, counts.N, counts.N_next)
+            arrays = structs.RowCounts(counts.n, counts.n_next, counts.N, counts.N_next)
             self._set_world(self.world._replace(counts=arrays))
         return self._packed
 
@@ -104,7 +98,7 @@ class Simulator:
         """Play this policy from now on; returns its exact value in the model."""
         self._set_policy(policy)
         while True:
-            value = float(self._chains.build_chain(self._packed))
+            value = float(build_chain(self._packed))
             if not math.isnan(value):
                 return value
             model, chain = self.world.model, self.world.chain
@@ -118,9 +112,9 @@ class Simulator:
             self.world.policy.action[:] = policy.action
             return
         self._skeleton = skeleton
-        fields = self._structs.PolicyNodes._fields
+        fields = structs.PolicyNodes._fields
         arrays = (np.array(getattr(policy, name), order="C") for name in fields)
-        nodes, cell_of = self._structs.PolicyNodes(*arrays), _ints(policy.N, self.world.model.M)
+        nodes, cell_of = structs.PolicyNodes(*arrays), _ints(policy.N, self.world.model.M)
         self._set_world(self.world._replace(policy=nodes, cell_of=cell_of))
 
     def run(self, counts: Counts, episodes: int) -> tuple[int, bool]:
@@ -131,28 +125,28 @@ class Simulator:
         """
         world = self._world_with(counts)
         if self.kind == "episodes":
-            return self._steps.walk(world, episodes)
-        return self._blocks.simulate_phase(world, episodes, self.margin, self.patience)
+            return step_simulation.walk(world, episodes)
+        return simulate_phase(world, episodes, self.margin, self.patience)
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""
-        changed = self._steps.replay(self._world_with(counts))
+        changed = step_simulation.replay(self._world_with(counts))
         return self.world.changed[:changed].copy()
 
     def run_block(self, counts: Counts, episodes: int) -> None:
-        """Count `episodes` episodes at once, whatever their counts pass."""
-        self._blocks.simulate_block(self._world_with(counts), episodes)
+        """Count `episodes` episodes at once, also where a count passes a power of two."""
+        simulate_block(self._world_with(counts), episodes)
 
     def sample(self, episodes: int) -> tuple[Array, Array]:
         """`(rows, outcomes)`, `(episodes, H)` each, of whole trajectories; nothing is counted."""
         cells, outcomes = np.zeros((2, episodes, self.world.model.H), dtype=np.int64)
-        self._steps.sample_episodes(self._packed, cells, outcomes)
+        step_simulation.sample_episodes(self._packed, cells, outcomes)
         return self.world.chain.row[cells], outcomes
 
     def visits(self) -> tuple[Array, Array, Array]:
         """`(node, context, visits)` by cell, of this phase: the triggering episode is in it."""
         chain = self.world.chain
-        cells = chain.size[self._structs.CELLS]
+        cells = chain.size[structs.CELLS]
         context = chain.row[:cells] // (self.world.model.S * self.world.model.A)
         return chain.node[:cells].copy(), context, chain.visits[:cells].copy()
 
@@ -162,16 +156,14 @@ class Simulator:
         return chain.node[cells], chain.row[cells], self.world.path_outcomes.copy()
 
 
-def prepare(model: LatentMDP) -> ModelRows:
-    """The model as kernels take it: own arrays, so that they are compiled for one kind."""
-    from latentmdp.kernels.structs import ModelRows
-
+def model_rows(model: LatentMDP) -> structs.ModelRows:
+    """The model as kernels take it: copies, since read-only arrays would be compiled once more."""
     weight = model.w[:, None] * model.nu
     context, state = np.nonzero(weight)
     start = weight[context, state]
     cumulative, conditional = _within(model.indptr, model.prob)
     start_cumulative, start_conditional = _within(np.array([0, len(start)]), start)
-    return ModelRows(
+    return structs.ModelRows(
         model.M, model.S, model.A, model.H,
         np.array(model.indptr), np.array(model.next), np.array(model.symbol), np.array(model.prob),
         cumulative, conditional, np.array(model.row_reward),
@@ -204,7 +196,7 @@ def simulate_episodes(
     model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = simulator.sample(episodes)
@@ -218,7 +210,7 @@ def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: 
 
     Exact in law; the cost does not depend on `episodes`.
     """
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)

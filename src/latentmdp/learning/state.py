@@ -2,8 +2,8 @@
 
 Written as one npz file, atomically: arrays by their path (`counts.n`), everything else as one
 JSON text. Nothing is ever pickled. The file says which format it has; another one is refused, since
-a state that is misread would go on to other bits without a word. So is one whose contents are not
-as they were written: compiled code trusts them.
+a state that is misread would continue with wrong numbers. So is one whose contents have changed
+since they were written: compiled code does not check them.
 """
 
 from __future__ import annotations
@@ -12,43 +12,38 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-
-if TYPE_CHECKING:
-    from latentmdp.formats.files import PathLike, Writer
+from latentmdp.formats.archive import npz_writer, read_npz
+from latentmdp.formats.files import FileError, PathLike, Writer, refusal, write_atomically
 
 State = dict[str, Any]
-FORMAT = 5
+FORMAT = 6
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON, _DIGEST = "json", "digest"
 
 
 def save_state(path: PathLike, state: State) -> None:
     """Write a state to an npz file; the old file stays until the new one is complete."""
-    from latentmdp.formats.files import write_atomically
-
     write_atomically(path, state_writer(state))
 
 
 def state_writer(state: State) -> Writer:
     """What writes a state into an open file, as npz."""
-    from latentmdp.formats.archive import npz_writer
-
     arrays: dict[str, np.ndarray] = {}
     stamp = {"format": FORMAT, "written_by": f"latentmdp {__version__}"}
     text = json.dumps(stamp | _split(state, "", arrays), allow_nan=False)
     arrays[_JSON] = np.frombuffer(text.encode(), dtype=np.uint8)
-    arrays[_DIGEST] = digest(arrays)
+    arrays[_DIGEST] = checksum(arrays)
     return npz_writer(arrays, level=1)
 
 
-def digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Of all that the arrays hold, but for an earlier digest among them."""
+def checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The SHA-256 of all that the arrays hold, without an earlier one among them."""
     found = hashlib.sha256()
     for name in sorted(set(arrays) - {_DIGEST}):
         array = arrays[name]
@@ -59,11 +54,8 @@ def digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 def load_state(path: PathLike, kind: str) -> State:
     """Read a state that says it is of this `kind`."""
-    from latentmdp.formats.archive import read_npz
-    from latentmdp.formats.files import refusal
-
     arrays = read_npz(path)
-    as_written = np.array_equal(digest(arrays), arrays.pop(_DIGEST, ()))
+    as_written = np.array_equal(checksum(arrays), arrays.pop(_DIGEST, ()))
     try:
         state: State = json.loads(bytes(arrays.pop(_JSON)).decode())
         if state["kind"] != kind:
@@ -93,8 +85,6 @@ def load_state(path: PathLike, kind: str) -> State:
 @contextmanager
 def refusing_misfits(path: PathLike | None, kind: str) -> Iterator[None]:
     """Inside, data that does not fit together is refused in one sentence that names the file."""
-    from latentmdp.formats.files import FileError, refusal
-
     try:
         yield
     except FileError:

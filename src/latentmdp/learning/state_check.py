@@ -1,7 +1,7 @@
 """What a saved learner or run must hold, entry by entry, and how its entries must go together.
 
-The digest in a file says that nothing was damaged, not that it was ours: anyone can compute it. The
-solver checks its own part when it is restored (`optimism/checks.py`).
+The checksum in a file shows that nothing was damaged, not that we have written it: anyone can
+compute it. The solver checks its own part when it is restored (`optimism/checks.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from latentmdp.formats.schema import (
     MOST,
     STREAM,
     TEXT,
-    Sizes,
+    NamedSizes,
     Table,
     fitting,
     number,
@@ -25,7 +25,11 @@ from latentmdp.formats.schema import (
     truth,
     whole,
 )
-from latentmdp.policy import PolicyGraph
+from latentmdp.learning.knowledge import ESTIMABLE
+from latentmdp.learning.spec import Spec
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.settings import check_settings
+from latentmdp.policy import POLICY_PARTS
 
 if TYPE_CHECKING:
     from latentmdp.learning.state import State
@@ -88,6 +92,7 @@ def checked_learner(state: Any, where: str = "") -> State:
     """A learner's state that can be trusted, but for its solver's."""
     if not isinstance(state, dict) or not isinstance(state.get("knowledge"), dict):
         raise ModelError(f"'{where}knowledge' must be there; it is missing")
+    check_settings(state.get("settings"))
     known, sizes = _known(state["knowledge"].get("known"), f"{where}knowledge.known.")
     estimate, seen = _estimated(state["knowledge"], known)
     sizes["seen"], sizes["seen S"] = seen
@@ -112,13 +117,13 @@ def checked_learner(state: Any, where: str = "") -> State:
         raise ModelError(f"knowledge.starts must sum to {begun}, the episodes seen; it does not")
     if "path" in state:
         found["path"] = _path(state["path"], found, known)
-    return found | {"kind": state.get("kind"), "solver": state["solver"]}
+    return found | {name: state.get(name) for name in ("kind", "solver", "settings")}
 
 
-def _known(state: Any, where: str) -> tuple[dict[str, Any], Sizes]:
+def _known(state: Any, where: str) -> tuple[dict[str, Any], NamedSizes]:
     """What is taken as known, and the sizes that everything else must have."""
     names = ("M", "S", "A", "H")
-    sizes: Sizes = fitting(state, {name: KNOWN[name] for name in names}, {}, where)
+    sizes: NamedSizes = fitting(state, {name: KNOWN[name] for name in names}, {}, where)
     sizes["rows"] = sizes["M"] * sizes["S"] * sizes["A"]
     sizes["row ends"] = sizes["rows"] + 1
     known = fitting(state, KNOWN, sizes, where)
@@ -132,8 +137,6 @@ def _known(state: Any, where: str) -> tuple[dict[str, Any], Sizes]:
 
 def _estimated(state: dict[str, Any], known: dict[str, Any]) -> tuple[list[str], tuple[int, int]]:
     """The names of what is estimated, and the shape of the record of rewards seen."""
-    from latentmdp.learning.knowledge import ESTIMABLE
-
     names = state.get("estimate")
     if not isinstance(names, list) or names != [name for name in ESTIMABLE if name in names]:
         raise ModelError(f"knowledge.estimate must name some of {', '.join(ESTIMABLE)}, in order")
@@ -191,16 +194,11 @@ def _path(path: Any, learner: dict[str, Any], known: dict[str, Any]) -> list[Any
 
 def checked_run(state: Any, model: LatentMDP) -> State:
     """A run's state that can be trusted, but for its solver's; it is a run of this model."""
-    from latentmdp.learning.simulation import SIMULATORS
-
     found = fitting(state, {**RUN, "learner": {}}, {})
     learner = found["learner"] = checked_learner(state["learner"], "learner.")
     found["targets"] = found["targets"].tolist()
-    spec = found["spec"]
-    if {name: spec[name] for name in CHOICE} != learner["choice"]:
+    if Spec(**found["spec"]).for_learner() != learner["choice"]:
         raise ModelError("spec must be what the learner's choice is; it is not")
-    if spec["simulator"] not in SIMULATORS:
-        raise ModelError(f"spec.simulator must be one of {', '.join(SIMULATORS)}")
     _check_same_model(learner, model)
     _check_table(found)
     _check_snapshots(learner["counts"], (found["done"] + found["pending"]) * model.H)
@@ -217,8 +215,6 @@ def checked_folder(state: State) -> dict[str, Any]:
 
 def _check_same_model(learner: State, model: LatentMDP) -> None:
     """The learner knows this model and counts its outcomes: the simulator writes them by place."""
-    from latentmdp.optimism.model import Known
-
     known, counts = Known.of(model), learner["counts"]
     saved = learner["knowledge"]["known"]
     for name in (field.name for field in fields(Known)):
@@ -263,4 +259,4 @@ def _check_snapshots(counts: dict[str, np.ndarray], steps: int) -> None:
         raise ModelError(f"learner.counts.n must sum to {steps}, the steps played; it does not")
 
 
-assert tuple(POLICY) == tuple(field.name for field in fields(PolicyGraph))
+assert tuple(POLICY) == POLICY_PARTS

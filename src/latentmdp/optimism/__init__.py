@@ -8,7 +8,8 @@ from latentmdp.optimism.confidence import (
     register,
     rule_named,
 )
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.plan import OptimisticPlan, make_planner, optimistic_plan
 
 __all__ = [

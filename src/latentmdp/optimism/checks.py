@@ -19,12 +19,12 @@ from latentmdp.formats.schema import (
     truth,
     whole,
 )
+from latentmdp.optimism.known import Known
 
-if TYPE_CHECKING:
-    from latentmdp.optimism.growth import Growth
-    from latentmdp.optimism.model import Known
+if TYPE_CHECKING:  # it imports this file
+    from latentmdp.optimism.memory_graph import MemoryGraph
 
-LONGEST_REST = 10**6  # turns between two tries: far more than any `Patience` waits
+LONGEST_REST = 10**6  # turns between two tries: far more than any `Backoff` waits
 LONGEST_WAIT = 2**53  # turns since a try was due: there is at most one turn per episode
 
 PLANNER: Table = {
@@ -56,14 +56,14 @@ GRAPH: Table = {  # memory nodes while they grow; numbers of nodes count the def
 }
 
 
-def planner_state(state: Any, known: "Known", models: int, memory: int = 0) -> dict[str, Any]:
+def planner_state(state: Any, known: Known, models: int, memory: int = 0) -> dict[str, Any]:
     """The state of a planner for so many models, on the default nodes and these of its memory."""
     nodes = (known.H + 1) * known.S + memory
     sizes = {"A": known.A, "models": models, "nodes": nodes, "patiences": 3 + models}
     return fitting(state, PLANNER, sizes, "solver.")
 
 
-def memory_state(state: Any, known: "Known", models: int, kinds: int) -> dict[str, Any]:
+def memory_state(state: Any, known: Known, models: int, kinds: int) -> dict[str, Any]:
     """The state of a planner with memory; `graph_state` looks closer at its graph."""
     sizes = {"kinds": kinds, "pairs": known.S * known.A}
     sizes |= {"M": known.M, "S": known.S, "A": known.A, "H": known.H}
@@ -77,16 +77,16 @@ def memory_state(state: Any, known: "Known", models: int, kinds: int) -> dict[st
     return found | planner | {"markov": state["markov"]}
 
 
-def graph_state(state: Any, growth: "Growth") -> dict[str, Any]:
-    """The state of a graph of memory nodes that `growth` has room for."""
-    known, seen = growth.known, growth.seen
+def graph_state(state: Any, grown: "MemoryGraph") -> dict[str, Any]:
+    """The state of a graph of memory nodes that `grown` has room for."""
+    known, seen = grown.known, grown.seen
     observations = len(seen.next)
     sizes = {"observations": observations, "M": known.M, "S": known.S, "A": known.A, "H": known.H}
     sizes["codes"] = known.S * known.A * known.M * known.S
     graph = fitting(state, GRAPH, sizes, "solver.graph.")
-    used = growth.fixed + len(graph["succ"])
+    used = grown.expanded + len(graph["succ"])
     firsts = np.flatnonzero(known.root.sum(axis=0) > 0)
-    if not len(firsts) <= sizes["grown"] <= growth.room or used > growth.edges:
+    if not len(firsts) <= sizes["grown"] <= grown.room or used > len(grown.nodes.succ):
         raise ModelError("solver.graph must have room for its nodes and successors; it has not")
     first = graph["state"][: len(firsts)] != firsts
     refuse_where(first, "solver.graph.state", "must be a first state of the model")
@@ -94,24 +94,24 @@ def graph_state(state: Any, growth: "Growth") -> dict[str, Any]:
     refuse_where(started, "solver.graph.step", "must be 0 at a first state")
     total = np.abs(graph["belief"].sum(axis=1) - 1.0)
     refuse_where(total > 1e-6, "solver.graph.belief", "must sum to 1")
-    _check_edges(graph, growth, used)
+    _check_edges(graph, grown, used)
     return graph
 
 
-def _check_edges(graph: dict[str, Any], growth: "Growth", used: int) -> None:
+def _check_edges(graph: dict[str, Any], grown: "MemoryGraph", used: int) -> None:
     """Each action of a node has its step's default block, or successors that follow from it."""
-    known, seen, D = growth.known, growth.seen, growth.D
+    known, seen, D = grown.known, grown.seen, grown.D
     state, step, edge = graph["state"], graph["step"], graph["edge"]
     row = state[:, None] * known.A + np.arange(known.A)
     width = seen.start[row + 1] - seen.start[row]
     default = step[:, None] * len(seen.next) + seen.start[row]
-    grown = edge != default
-    outside = (edge < growth.fixed) | (edge + width > used) | (step[:, None] + 1 >= known.H)
-    refuse_where(grown & outside, "solver.graph.edge", "must lead to successors of its own")
-    node, action = np.nonzero(grown)
+    own = edge != default
+    outside = (edge < grown.expanded) | (edge + width > used) | (step[:, None] + 1 >= known.H)
+    refuse_where(own & outside, "solver.graph.edge", "must lead to successors of its own")
+    node, action = np.nonzero(own)
     length = width[node, action]
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    child = graph["succ"][np.repeat(edge[node, action] - growth.fixed, length) + place]
+    child = graph["succ"][np.repeat(edge[node, action] - grown.expanded, length) + place]
     after = np.repeat(step[node] + 1, length)
     nxt = seen.next[np.repeat(seen.start[row[node, action]], length) + place]
     inside = np.clip(child - D, 0, len(state) - 1)

@@ -7,71 +7,16 @@ cells of a grid on top. On tiny models the memory is the whole history. A graph 
 counts grow; it is rebuilt when pools change.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.optimism.model import Known, OptimisticModel
-
-if TYPE_CHECKING:
-    from latentmdp.counts import Counts
-
-
-@dataclass(frozen=True)
-class Observations:
-    """What can be seen after `(s, a)`: `(symbol, next)`, sorted; row `s*A + a` has a slice."""
-
-    start: Ints  # (S*A + 1,)
-    symbol: Ints
-    next: Ints
-    codes: Ints  # ascending numbers of (s*A + a, symbol, next)
-
-    @classmethod
-    def of(cls, model: OptimisticModel) -> "Observations":
-        """The observations that some context lists. `O(slots log slots)`."""
-        known, (row, slot) = model.known, model.listing()
-        return cls.of_codes(known, np.unique(_codes(known, row, model.next[slot])))
-
-    @classmethod
-    def of_codes(cls, known: Known, codes: Ints) -> "Observations":
-        """From ascending `codes`."""
-        start = np.searchsorted(codes, np.arange(known.S * known.A + 1) * known.M * known.S)
-        return cls(start, codes // known.S % known.M, codes % known.S, codes)
-
-    def of_slots(self, model: OptimisticModel) -> Ints:
-        """Number `(slots,)` of what each slot shows among those after its `(s, a)`, or -1."""
-        row, slot = model.listing()
-        number = np.full(len(model.next), -1)
-        number[slot] = self._numbers(model.known, row, model.next[slot])
-        return number
-
-    def of_candidates(self, model: OptimisticModel) -> Ints:
-        """The same for everything that a row may list."""
-        start, nxt = model.candidates.start, model.candidates.next
-        return self._numbers(model.known, np.repeat(np.arange(len(start) - 1), np.diff(start)), nxt)
-
-    def _numbers(self, known: Known, row: Ints, next: Ints) -> Ints:
-        code = _codes(known, row, next)
-        place = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
-        if not len(self.codes):
-            return np.full(len(code), -1)
-        number = place - self.start[row % (known.S * known.A)]
-        return np.where(self.codes[place] == code, number, -1)
-
-    @property
-    def row(self) -> Ints:
-        """`s*A + a` of each observation."""
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+from latentmdp.counts import Counts
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.observations import Observations
+from latentmdp.optimism.settings import SEARCH
 
 
-def _codes(known: Known, row: Ints, next: Ints) -> Ints:
-    """`(s*A + a, symbol, next)` of outcomes as one number; there are at most `M` symbols."""
-    return ((row % (known.S * known.A)) * known.M + known.symbols(row, next)) * known.S + next
-
-
-def pools(known: Known, counts: "Counts", pairs: Ints, limit: float = 8.0) -> Floats:
+def pools(known: Known, counts: Counts, pairs: Ints, limit: float = SEARCH.pool_limit) -> Floats:
     """Pooled estimates `(M, pairs, S)` at some `s*A + a`: indistinguishable contexts share theirs.
 
     Contexts join a pool while the G statistic stays below `limit * df + limit`, in the order of
@@ -102,7 +47,7 @@ def pools(known: Known, counts: "Counts", pairs: Ints, limit: float = 8.0) -> Fl
     return np.divide(pooled, total, out=np.full_like(pooled, 1.0 / S), where=total > 0)
 
 
-def _visits(counts: "Counts", pairs: Ints) -> Floats:
+def _visits(counts: Counts, pairs: Ints) -> Floats:
     """Snapshot counts `(M, pairs, S)`."""
     rows = np.arange(counts.M)[:, None] * (counts.S * counts.A) + pairs[None, :]
     n = np.zeros((rows.size, counts.S))
@@ -137,33 +82,19 @@ def _g_statistic(x: Floats, y: Floats) -> Floats:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Memory:
-    """A graph of memory nodes by step, node numbers as in an arena; made by `growth.Growth`."""
-
-    observations: Observations
-    order: Ints  # (nodes,) number of each node in the growing graph
-    state: Ints
-    step: Ints
-    span: Ints  # (H + 1,) first node of every step
-    first: Ints  # (S,) node of every first state
-    belief: Floats  # (nodes, M)
-    edge: Ints  # (nodes, A) where the successors of an action begin
-    succ: Ints
-
-    @property
-    def N(self) -> int:
-        """Number of memory nodes."""
-        return len(self.state)
-
-
-def likelihoods(known: Known, counts: "Counts", seen: Observations, pairs: Ints) -> Floats:
+def likelihoods(
+    known: Known,
+    counts: Counts,
+    seen: Observations,
+    pairs: Ints,
+    limit: float = SEARCH.pool_limit,
+) -> Floats:
     """Pooled likelihood `(observations, M)`, filled in at the pairs given; 0 elsewhere."""
     result = np.zeros((len(seen.next), known.M))
     column = np.full(known.S * known.A, -1)
     column[pairs] = np.arange(len(pairs))
     at = np.flatnonzero(column[seen.row] >= 0)
-    pooled = pools(known, counts, pairs)[:, column[seen.row[at]], seen.next[at]].T
+    pooled = pools(known, counts, pairs, limit)[:, column[seen.row[at]], seen.next[at]].T
     result[at] = np.where(consistent(known, seen)[at], pooled, 0.0)
     return result
 
@@ -173,7 +104,7 @@ def consistent(known: Known, seen: Observations) -> np.ndarray:
     return (_symbols(known)[:, seen.row, seen.next] == seen.symbol[None, :]).T
 
 
-def drifted(new: Floats, old: Floats, much: float = 0.05) -> bool:
+def drifted(new: Floats, old: Floats, much: float = SEARCH.drift) -> bool:
     """Whether the likelihood *ratios* have changed enough to ask for another graph."""
     if ((new > 0) != (old > 0)).any():
         return True

@@ -4,21 +4,17 @@ Memory nodes behave like observed states, so sweeps, checked switches and kicks 
 Markov class, on a larger graph.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.optimism.growth import Solved
+from latentmdp.counts import Counts
+from latentmdp.kernels.memory import extract, mark_possible_contexts
+from latentmdp.kernels.structs import PolicyNodes
 from latentmdp.optimism.markov import MarkovSearch
-from latentmdp.optimism.memory import Memory
+from latentmdp.optimism.memory_graph import BeliefPolicy
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.nodes import MemoryPart, make_nodes
 from latentmdp.policy import PolicyGraph
-
-if TYPE_CHECKING:
-    from latentmdp.counts import Counts
-
-FEW_STATES = 12  # up to here a confidence set lists every next state, also what nobody has seen
 
 
 class MemorySearch(MarkovSearch):
@@ -27,88 +23,62 @@ class MemorySearch(MarkovSearch):
     A confidence set gives mass to next states that a context has never shown (Eq. 2). Where another
     context has shown the same observation, a policy has a successor for it, and the context must go
     there as well: a policy does not know the context. So contexts list what any of them has shown.
-    Up to `FEW_STATES` states they list everything, and the memory answers it; with more states,
+    Up to `few_states` states they list everything, and the memory answers it; with more states,
     what none has shown leads to the default nodes in every context.
     """
 
-    memory: Memory | None = None
+    memory: MemoryPart | None = None
 
-    def lay_out(self, counts: "Counts", table: Ints) -> None:
+    def lay_out(self, counts: Counts, table: Ints) -> None:
         """A model for the counts' layout, on the memory that there is."""
-        interval, few = self.rule.kind == "interval", self.known.S <= FEW_STATES
+        shared, few = self.rule.kind == "interval", self.settings.few_states
+        every_next = shared and few >= self.known.S
         model = OptimisticModel.of(
-            self.known, counts, self.rule, self.setting, self.rng, interval and few, interval
+            self.known, counts, self.rule, self.setting, self.rng, every_next, shared
         )
-        policy = None if self.memory is None else self.policy.copy()
+        policy = None if self.memory is None else self.policy
         self.begin(model, counts, table)
         if self.memory is not None and policy is not None:
             self.remember(self.memory, policy)
 
-    def begin(self, model: OptimisticModel, counts: "Counts", table: Ints) -> None:
-        """As in the Markov class; the counts are needed again for a new memory."""
-        self.counts = counts
-        super().begin(model, counts, table)
-
-    def list_outcomes(self, counts: "Counts", changed: Ints) -> Ints:
+    def list_outcomes(self, changed: Ints) -> Ints:
         """As in the Markov class; contexts may now be at nodes where they could not be before."""
-        self.counts = counts
-        rows, longer = self.model.list_outcomes(counts, changed)
+        rows, longer = self.model.list_outcomes(self.counts, changed)
         if longer and self.memory is not None:
-            self._mark_active()
+            mark_possible_contexts(self.search)
         return rows
 
-    def remember(self, memory: Memory, policy: Ints) -> None:
-        """A new arena for this memory, with this policy."""
-        known, D = self.known, self.arena.D
-        self.settle(self.model, self.table.copy(), memory.N, len(memory.succ))
-        x = self.arena
-        self.model.observe(self.counts, memory.observations.of_candidates(self.model))
-        x.G[D : D + memory.N] = memory.state
-        x.G[x.step + D : x.step + D + memory.N] = memory.step
-        x.G[x.span : x.span + known.H + 1] = memory.span
-        x.G[x.first : x.first + known.S] = memory.first
-        x.G[x.edge : x.edge + memory.edge.size] = memory.edge.ravel()
-        x.G[x.succ :] = memory.succ
+    def remember(self, memory: MemoryPart, policy: Ints) -> None:
+        """Plan on the graph with this memory, from this policy."""
         self.memory = memory
+        self.place(make_nodes(self.known, self.model.observations, memory))
         self.policy[:] = policy
-        self._mark_active()
+        mark_possible_contexts(self.search)
 
-    def _mark_active(self) -> None:
-        """Mark where contexts can be; values of remembered policies are not valid any more."""
-        from latentmdp.kernels.memory import mark_active
-        from latentmdp.kernels.optimistic_arena import MEMO
-
-        x = self.arena
-        mark_active(x.here)
-        x.I[x.age : x.age + MEMO] = 0
-
-    def consider(self, solved: Solved) -> None:
+    def consider(self, solved: BeliefPolicy) -> None:
         """The policy by belief, where there is one; kept if it is better."""
         assert self.memory is not None
         order, other = self.memory.order, self.policy.copy()
         where = solved.where[order]
-        other[self.arena.D :][where] = solved.action[order][where]
+        other[self.memory.number[where]] = solved.action[order][where]
         if self.evaluate(other) > self.evaluate(self.policy):
             self.policy[:] = other
 
     def graph(self, policy: Ints) -> PolicyGraph:
         """What a policy can reach, and the default nodes, as a policy graph."""
-        from latentmdp.kernels.memory import extract
-
         assert self.memory is not None
-        x, seen, known = self.arena, self.memory.observations, self.known
-        x.I[x.kicked : x.kicked + x.N] = policy
-        n, e, integer = x.N, len(self.memory.succ), np.int64
-        number, step, state, action = (np.empty(n, integer) for _ in range(4))
-        indptr = np.empty(n + 1, integer)
-        symbol, nxt, node = (np.empty(e, integer) for _ in range(3))
+        seen, N, edges = self.model.observations, self.N, len(self.nodes.succ)
+        whole = np.int64
+        number, step, state, action = (np.empty(N, whole) for _ in range(4))
+        symbol, nxt, node = (np.empty(edges, whole) for _ in range(3))
+        graph = PolicyNodes(
+            step, state, action, np.empty(N + 1, whole), symbol, nxt, node, number, number
+        )  # the last two are filled in below
         n, e = extract(
-            x.here, x.kicked, seen.start, seen.next, seen.symbol, number, step,
-            state, action, indptr, symbol, nxt, node,
-        )  # fmt: skip
-        default = number[: known.H * known.S].reshape(known.H, known.S)
-        root = number[self.memory.first]
+            self.nodes, np.array(policy), seen.start, seen.next, seen.symbol, number, graph
+        )
         return PolicyGraph(
-            step[:n].copy(), state[:n].copy(), action[:n].copy(), indptr[: n + 1].copy(),
-            symbol[:e].copy(), nxt[:e].copy(), node[:e].copy(), root, default,
+            step[:n].copy(), state[:n].copy(), action[:n].copy(), graph.indptr[: n + 1].copy(),
+            symbol[:e].copy(), nxt[:e].copy(), node[:e].copy(), number[self.memory.first],
+            number[self.default],
         )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
 
@@ -108,13 +109,12 @@ def _continuations(
 
 def _possible(model: OptimisticModel, row: int) -> np.ndarray:
     """`(S,)` next states on whose values a row can depend."""
-    S = model.known.S
-    if model.kind == "interval":
+    S, rows, at = model.known.S, model.rows, model.slots(row)
+    if isinstance(rows, BoxRows):
         return np.ones(S, dtype=bool)
     possible = np.zeros(S, dtype=bool)
-    at = model.slots(row)
-    possible[model.next[at]] = model.slot[at, 0] > 0
-    if model.coef[row, 0] + model.coef[row, 2] >= model.cap:
+    possible[rows.next[at]] = rows.p_hat[at] > 0
+    if rows.gain[row] + rows.c2[row] >= rows.cap:
         possible[:] = False  # saturated: worth the cap whatever comes
     return possible
 

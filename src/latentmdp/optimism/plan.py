@@ -2,26 +2,21 @@
 
 import time
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.optimism.bound import tighter
 from latentmdp.optimism.confidence import Rule, Setting, rule_named
 from latentmdp.optimism.history import HistoryPlanner
-from latentmdp.optimism.markov import EQUAL
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.known import Known
 from latentmdp.optimism.reference import Reference
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph
-
-if TYPE_CHECKING:
-    from latentmdp.counts import Counts
-
-
-MORE = 8  # searches with other kicks on tiny models, as long as the bound is not reached
+from latentmdp.policy_class import check_policy_class
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class OptimisticPlan:
 
 def optimistic_plan(
     model: LatentMDP,
-    visits: "np.ndarray | Counts",
+    visits: np.ndarray | Counts,
     algorithm: str = "mvp",
     policy_class: str = "markov",
     episodes: int = 1_000_000,
@@ -59,6 +54,7 @@ def optimistic_plan(
     bonus_scale: float = 1.0,
     warm: OptimisticPlan | None = None,
     seed: int = 0,
+    settings: SearchSettings = SEARCH,
 ) -> OptimisticPlan:
     """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
 
@@ -66,6 +62,7 @@ def optimistic_plan(
     used). The model gives `w, nu, R, H`; its `P` is not used. `episodes` and `delta` enter through
     `iota`; `bonus_scale` multiplies the bonus or the radius. `warm`, an earlier plan of the same
     problem with other visits, is where the search starts; one of another problem is of no use.
+    `settings` say how hard it searches.
 
     >>> import latentmdp as lm, numpy as np
     >>> model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -73,8 +70,6 @@ def optimistic_plan(
     >>> plan.lower, plan.upper  # nothing is known: everything is worth 1
     (1.0, 1.0)
     """
-    from latentmdp.counts import Counts
-
     if not isinstance(warm, OptimisticPlan | None):
         raise ModelError(f"warm must be an earlier optimistic plan; it is a {type(warm).__name__}")
     known = Known.of(model)
@@ -86,35 +81,46 @@ def optimistic_plan(
         )
     setting = Setting(known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale)
     began = time.perf_counter()
-    if warm is not None and _fits(warm, known, algorithm, policy_class, setting):
+    if warm is not None and _fits(warm, known, algorithm, policy_class, setting, settings):
         planner = warm.planner
         planner.expect(counts)
     else:
         stream = np.random.default_rng(seed)
-        planner = make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+        rule = rule_named(algorithm)
+        planner = make_planner(
+            known, rule, setting, policy_class, stream, settings=settings
+        )  # fmt: skip
     found = planner.replan(counts)
-    upper = tighter(planner.searches[0], float(found.value))
-    more = MORE if planner.effort.every and not planner.rule.random else 0  # a sample would change
-    while upper > found.value + EQUAL and more > 0:
-        found, more = planner.replan(counts, np.zeros(0, dtype=np.int64)), more - 1
-    lower = Reference(planner.searches[0].model).value(found.policy)  # not by the search's word
-    assert abs(lower - found.value) < EQUAL, f"search says {found.value}, the policy has {lower}"
+    nothing = np.zeros(0, dtype=np.int64)
+    if planner.effort.every and not planner.rule.random:  # tiny; a sample would change
+        for _ in range(settings.further_searches):
+            if found.value >= found.upper - settings.equal:
+                break
+            found = planner.replan(counts, nothing)
+    lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
+    assert abs(lower - found.value) < settings.equal, f"{found.value} is not the value {lower}"
     return OptimisticPlan(
-        found.policy, lower, max(upper, lower), algorithm, policy_class, float(bonus_scale),
-        time.perf_counter() - began, planner,
+        found.policy, lower, max(float(found.upper), lower), algorithm, policy_class,
+        float(bonus_scale), time.perf_counter() - began, planner,
     )  # fmt: skip
 
 
 def _fits(
-    warm: OptimisticPlan, known: Known, algorithm: str, policy_class: str, setting: Setting
+    warm: OptimisticPlan,
+    known: Known,
+    algorithm: str,
+    policy_class: str,
+    setting: Setting,
+    settings: SearchSettings,
 ) -> bool:
     """Whether a plan's planner solves the same problem, so that its policy may go on from there."""
     old = warm.planner
     same_known = all(
         np.array_equal(getattr(old.known, f.name), getattr(known, f.name)) for f in fields(Known)
     )
-    asked = (algorithm, policy_class, setting)
-    return same_known and (warm.algorithm, warm.policy_class, old.setting) == asked
+    asked = (algorithm, policy_class, setting, settings)
+    made_for = (warm.algorithm, warm.policy_class, old.setting, old.settings)
+    return same_known and made_for == asked
 
 
 def make_planner(
@@ -124,14 +130,13 @@ def make_planner(
     policy_class: str,
     random: np.random.Generator,
     ties: str = "secondary",
+    settings: SearchSettings = SEARCH,
 ) -> Planner:
     """A planner that is called again and again: `replan(counts, changed)`, `state()`, `restore()`.
 
     `changed` are the rows whose snapshot differs from the last call's; the answer has `policy`,
     `value`, `upper`, `kept`. Random numbers come from streams spawned off `random`.
     """
-    if policy_class == "markov":
-        return Planner(known, rule, setting, random, ties)
-    if policy_class == "history":
-        return HistoryPlanner(known, rule, setting, random, ties)
-    raise ModelError(f"policy_class must be markov or history; it is {policy_class!r}")
+    check_policy_class(policy_class)
+    kind = HistoryPlanner if policy_class == "history" else Planner
+    return kind(known, rule, setting, random, ties, settings)

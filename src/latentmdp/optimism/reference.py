@@ -8,6 +8,7 @@ agent sees, `(symbol, next)`, and so cannot depend on the hidden context.
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.policy import PolicyGraph
 
@@ -22,25 +23,26 @@ class Reference:
 
     def backup(self, row: Ints, after: Floats) -> Floats:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
-        slots, (base, c1, c2, unseen, budget) = self._dense(row), self.model.coef[row].T
-        p, reward, low, high = slots
+        rows, (p, reward, low, high) = self.model.rows, self._dense(row)
         v = np.minimum(reward + after, self.cap)
-        if self.model.kind == "bonus":
-            best = _bonus(p, v, c1, c2)
-        else:
+        if isinstance(rows, BoxRows):
             never = p == 0.0
-            high = np.where(never, unseen[:, None], high)
-            best = _interval(p, v, np.where(never, 0.0, low), high, budget)
-        return np.minimum(base + best, self.cap)
+            high = np.where(never, rows.unseen[row][:, None], high)
+            best = _interval(p, v, np.where(never, 0.0, low), high, rows.budget[row])
+        else:
+            best = _bonus(p, v, rows.c1[row], rows.c2[row])
+        return np.minimum(rows.gain[row] + best, self.cap)
 
     def _dense(self, row: Ints) -> Floats:
         """`(4, rows, S)`: p_hat, reward on transitions, lower and upper of all next states."""
-        start, stop = self.model.candidates.start[row], self.model.listed.stop[row]
+        rows = self.model.rows
+        start, stop = rows.start[row].astype(np.int64), rows.stop[row].astype(np.int64)
         local = np.repeat(np.arange(len(row)), stop - start)
         before = np.cumsum(stop - start) - (stop - start)
         slot = np.arange(len(local)) + (start - before)[local]
         dense = np.zeros((4, len(row), self.known.S))
-        dense[:, local, self.model.next[slot]] = self.model.slot[slot].T
+        numbers = (rows.p_hat, rows.reward, rows.lower, rows.upper)
+        dense[:, local, rows.next[slot]] = [array[slot] for array in numbers]
         return dense
 
     def alpha(self, policy: PolicyGraph) -> Floats:

@@ -14,29 +14,23 @@ docs/optimism.md compares them.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
+from latentmdp.kernels.optimistic_mix import mix
 from latentmdp.optimism.checks import planner_state
 from latentmdp.optimism.confidence import ESTIMATE, SECONDARY, Rule, Setting
-from latentmdp.optimism.markov import EQUAL, Effort, Kicks, MarkovSearch, Patience
-from latentmdp.optimism.model import Known
+from latentmdp.optimism.kicks import Backoff
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.markov import MarkovSearch
+from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.policy import PolicyGraph
 
-if TYPE_CHECKING:
-    from latentmdp.counts import Counts
-
-LADDER = (0.001, 0.01, 0.1)
-WEIGHTS = np.array([0.1, 1.0, 10.0, 1e2, 1e3, 1e4])  # of the primary, until it is an argmax
 TIES = ("secondary", "ladder", "incumbent")
-GAIN = 1e-3  # of secondary value: less is not worth mixing again at once
-HOPE = 1000.0  # exploring must promise a thousandth of what it costs, by the estimate
-LOSS = 0.01  # of estimated value: exploring that costs more is not kept unasked
-REST = 7  # plans without a proposal of the tie rule, or with an old one of the estimate, at most
-FRESH = 1.01  # an argmax in force is kept until visits have grown by this factor
 
 
 @dataclass
@@ -73,91 +67,99 @@ class Planner:
         setting: Setting,
         random: np.random.Generator,
         ties: str = "secondary",
+        settings: SearchSettings = SEARCH,
     ) -> None:
         if ties not in TIES:
             raise ModelError(f"ties must be one of {', '.join(TIES)}; it is {ties!r}")
         self.known, self.rule, self.setting, self.ties = known, rule, setting, ties
-        kick_stream, self.rule_stream = random.spawn(2)
-        self.kicks = Kicks(kick_stream, known.M, known.A)
-        self.effort = Effort.for_size(known.H * known.S, known.A, known.M)
+        self.settings = settings
+        self.kick_stream, self.rule_stream = random.spawn(2)
+        self.effort = settings.effort(known.H * known.S, known.A, known.M)
         self.searches: list[Any] = []  # the primary model, then those that break ties
-        self.late: list[list[Ints]] = []  # rows that a model has yet to catch up with
+        self.pending_rows: list[list[Ints]] = []  # changed rows that a model has not seen yet
         self.policy = np.zeros(0, dtype=np.int64)  # in force: an action per node
-        self.rung = 0  # of the ladder
-        self.mixing, self.proposing = Patience(), Patience()
-        self.estimating = Patience()  # where the estimate's policy matters little
-        self.seen = 0  # visits at the last search
+        self.ladder_level = 0  # of the search whose policy is played
+        self.mixing, self.proposing = Backoff(), Backoff()
+        self.estimating = Backoff()  # where the estimate's policy matters little
+        self.visits = 0  # in all
+        self.visits_at_search = 0  # when there was last a search
 
     # ---------------------------------------------------------------- planning
 
-    def replan(self, counts: "Counts", changed: Ints | None = None) -> Any:
+    def replan(self, counts: Counts, changed: Ints | None = None) -> Any:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
+        self.visits = int(counts.n.sum())
         self._update(counts, np.arange(counts.rows) if changed is None else changed)
-        first, top = self.searches[0], self.searches[0].upper - EQUAL
-        visits, value = first.visits, self._in_force()
-        if value >= top and visits < FRESH * self.seen and self.rung == 0:
+        settings, first = self.settings, self.searches[0]
+        goal, value = first.upper - settings.equal, self._in_force()
+        stale = self.visits >= settings.fresh * self.visits_at_search
+        if value >= goal and not stale and self.ladder_level == 0:
             return self._answer(self.policy, value)
-        self.seen = visits
+        self.visits_at_search = self.visits
         self.mixing.turn()
         self.proposing.turn()
-        tied, reached = self._tied(top)
-        if reached >= top:
-            self.proposing.tried(True, REST)
+        tied, reached = self._tied(goal)
+        if reached >= goal:
+            self.proposing.tried(True, settings.proposal_rest)
             return self._answer(tied, reached)
         # the certified bound is out of their reach: search, from the best of all
         if max(reached, value) >= 0.0:
-            first.policy[:] = tied if reached > value + EQUAL else self.policy
-        best = first.improve(self.effort, self.kicks)
+            first.policy[:] = tied if reached > value + settings.equal else self.policy
+        best = first.improve(self.effort, self.kick_stream)
         if self.proposing.due:
-            self.proposing.tried(reached > value + EQUAL or reached >= best - EQUAL, REST)
-        if reached >= best - EQUAL:
+            useful = reached > value + settings.equal or reached >= best - settings.equal
+            self.proposing.tried(useful, settings.proposal_rest)
+        if reached >= best - settings.equal:
             return self._answer(tied, reached)
         if self.mixing.due and self.ties == "secondary" and len(self.searches) > 1:
             return self._answer(*self._mixed(best, value))
-        self.rung = len(self.searches) - 1 if self.ties == "ladder" else 0
+        self.ladder_level = len(self.searches) - 1 if self.ties == "ladder" else 0
         return self._answer(first.policy, best)
 
     def _in_force(self) -> float:
         """Optimistic value of the policy in force, -1 if there is none for these nodes."""
         first = self.searches[0]
-        return first.evaluate(self.policy) if len(self.policy) == first.arena.N else -1.0
+        return first.evaluate(self.policy) if len(self.policy) == first.N else -1.0
 
-    def _tied(self, top: float) -> tuple[Ints, float]:
+    def _tied(self, goal: float) -> tuple[Ints, float]:
         """What the tie rule proposes, and its optimistic value."""
         if len(self.searches) == 1:
             return self.policy, -1.0
         if self.ties == "ladder":
-            return self._by_ladder(top)
+            return self._by_ladder(goal)
         if self.proposing.due or self.mixing.due:  # mixing needs the proposal
-            return self._by_secondary(top)
+            return self._by_secondary(goal)
         return self.policy, -1.0
 
-    def _by_secondary(self, top: float) -> tuple[Ints, float]:
+    def _by_secondary(self, goal: float) -> tuple[Ints, float]:
         """The policy best for one standard error; for the estimate, where that hopes for as much.
 
         Near the cap the second model prefers by 1e-5 what the estimate knows to be far worse.
         Exploring at a loss is looked at again at every plan: what it finds is to count at once.
         """
         first, second, third = self.searches[:3]
+        settings, kicks = self.settings, self.kick_stream
         self._catch_up(1)
         self._catch_up(2)
-        value, other = second.improve(self.effort, self.kicks), second.evaluate(third.policy)
-        if other > value + EQUAL:  # the search has missed it
+        value, other = second.improve(self.effort, kicks), second.evaluate(third.policy)
+        if other > value + settings.equal:  # the search has missed it
             second.policy[:] = third.policy
-            value = second.improve(self.effort, self.kicks)
+            value = second.improve(self.effort, kicks)
         known = third.evaluate(second.policy)
         loss = third.evaluate(third.policy) - known
         self.estimating.turn()
-        if self.estimating.due or (value - other <= 1.0 / HOPE and loss > LOSS):
-            loss = third.improve(self.effort, self.kicks) - known
-            self.estimating.tried(True, REST, least=REST)
+        doubtful = value - other <= settings.gain_per_loss and loss > settings.loss_not_kept
+        if self.estimating.due or doubtful:
+            loss = third.improve(self.effort, kicks) - known
+            rest = settings.proposal_rest
+            self.estimating.tried(True, rest, least=rest)
             other = second.evaluate(third.policy)
-        if value - other <= max(loss / HOPE, EQUAL):
+        if value - other <= max(loss * settings.gain_per_loss, settings.equal):
             exploiting = first.evaluate(third.policy)
-            if exploiting >= top:
+            if exploiting >= goal:
                 return third.policy, exploiting
-        if loss > LOSS:
-            self.seen = 0
+        if loss > settings.loss_not_kept:
+            self.visits_at_search = 0
         return second.policy, first.evaluate(second.policy)
 
     def _mixed(self, best: float, in_force: float) -> tuple[Ints, float]:
@@ -166,44 +168,43 @@ class Planner:
         The weight grows until the primary reaches `best`. Of that policy, the one in force and the
         search's own, those that reach `best` compete by their secondary value.
         """
-        from latentmdp.kernels.optimistic_mix import mix
-
         first, second = self.searches[:2]
-        x, y = first.arena, second.arena
+        settings, enough = self.settings, best - self.settings.equal
         choices = [(first.policy, best)]
-        if in_force >= best - EQUAL:
+        if in_force >= enough:
             choices.insert(0, (self.policy, in_force))  # wins ties
         worth = [second.evaluate(policy) for policy, _ in choices]
         before = len(worth)
         first.evaluate(second.policy)
         second.evaluate(second.policy)
-        candidate = x.I[x.kicked : x.kicked + x.N]  # where it was evaluated
-        y.I[y.kicked : y.kicked + y.N] = second.policy
-        value = mix(x.here, y.here, x.kicked, WEIGHTS, best - EQUAL)
-        if value >= best - EQUAL:
-            choices.append((candidate.copy(), value))
-            worth.append(second.evaluate(candidate))
+        mixed = second.policy.copy()
+        weights = np.array(settings.mix_weights)
+        value = mix(first.search, second.search, mixed, weights, enough)
+        if value >= enough:
+            choices.append((mixed, value))
+            worth.append(second.evaluate(mixed))
         gain = worth[-1] - max(worth[:before]) if len(worth) > before else 0.0
-        most = 3 if best >= first.upper - EQUAL else 255  # below the certified bound ties are rare
-        self.mixing.tried(gain > GAIN, most)
-        return choices[int(np.argmax(np.array(worth) > max(worth) - EQUAL))]
+        reached = best >= first.upper - settings.equal
+        rest = settings.mix_rest if reached else settings.mix_rest_open
+        self.mixing.tried(gain > settings.mix_gain, rest)
+        return choices[int(np.argmax(np.array(worth) > max(worth) - settings.equal))]
 
-    def _by_ladder(self, top: float) -> tuple[Ints, float]:
+    def _by_ladder(self, goal: float) -> tuple[Ints, float]:
         """The first policy of a model with a smaller bonus that is an argmax; else the best."""
         best, value = self.policy, -1.0
-        for i in range(max(self.rung, 1), len(self.searches)):  # one below the last accepted
+        for i in range(max(self.ladder_level, 1), len(self.searches)):  # one below the last one
             self._catch_up(i)
             search = self.searches[i]
-            search.improve(self.effort, self.kicks)
-            self.rung = i - 1
+            search.improve(self.effort, self.kick_stream)
+            self.ladder_level = i - 1
             reached = self.searches[0].evaluate(search.policy)
-            if reached > value + EQUAL:
+            if reached > value + self.settings.equal:
                 best, value = search.policy, reached
-            if reached >= top:
+            if reached >= goal:
                 break
         return best, value
 
-    def expect(self, counts: "Counts") -> None:
+    def expect(self, counts: Counts) -> None:
         """Other counts than those of the last plan come next: their layout may be another one."""
         old = self.counts
         same = np.array_equal(old.indptr, counts.indptr) and np.array_equal(old.next, counts.next)
@@ -212,15 +213,15 @@ class Planner:
 
     # ---------------------------------------------------------------- models
 
-    def _update(self, counts: "Counts", rows: Ints) -> None:
+    def _update(self, counts: Counts, rows: Ints) -> None:
         """Models for these counts; those that break ties catch up when they are asked."""
         self.counts = counts
         if not self.searches:
             self._make(counts)
             return
         self.searches[0].update(counts, rows)
-        for late in self.late[1:]:
-            late.append(rows)
+        for pending in self.pending_rows[1:]:
+            pending.append(rows)
 
     def _rules(self) -> list[tuple[Rule, Setting]]:
         """The primary model's rule, then those of the models that break ties."""
@@ -228,23 +229,23 @@ class Planner:
         if self.ties == "secondary" and not self.rule.random:  # a sample has no ties
             make += [(SECONDARY, self.setting), (ESTIMATE, self.setting)]
         elif self.ties == "ladder" and not self.rule.random:
-            scale = self.setting.scale
-            make += [(self.rule, replace(self.setting, scale=scale * f)) for f in LADDER]
+            scales = [self.setting.scale * factor for factor in self.settings.ladder]
+            make += [(self.rule, replace(self.setting, scale=scale)) for scale in scales]
         return make
 
-    def _make(self, counts: "Counts") -> None:
+    def _make(self, counts: Counts) -> None:
         self.searches = [
-            self.Search(self.known, rule, setting, counts, self.rule_stream)
+            self.Search(self.known, rule, setting, counts, self.rule_stream, self.settings)
             for rule, setting in self._rules()
         ]
-        self.late = [[] for _ in self.searches]
+        self.pending_rows = [[] for _ in self.searches]
 
     def _catch_up(self, i: int) -> None:
-        late = self.late[i]
-        if late:
-            rows = late[0] if len(late) == 1 else np.concatenate(late)
+        pending = self.pending_rows[i]
+        if pending:
+            rows = pending[0] if len(pending) == 1 else np.concatenate(pending)
             self.searches[i].update(self.counts, rows)
-            late.clear()
+            pending.clear()
 
     def _answer(self, policy: Ints, value: float) -> Any:
         kept = policy is self.policy or policy.tobytes() == self.policy.tobytes()
@@ -261,18 +262,18 @@ class Planner:
         return {
             "policy": self.policy,
             "policies": np.array([search.policy for search in self.searches]),
-            "patience": np.array([patience.state() for patience in self._patiences()]),
-            "rung": self.rung,
-            "seen": self.seen,
-            "kicks": dict(self.kicks.stream().bit_generator.state),
+            "patience": np.array([backoff.state() for backoff in self._backoffs()]),
+            "rung": self.ladder_level,
+            "seen": self.visits_at_search,
+            "kicks": dict(self.kick_stream.bit_generator.state),
             "rule": dict(self.rule_stream.bit_generator.state),
         }
 
-    def _patiences(self) -> list[Patience]:
+    def _backoffs(self) -> list[Backoff]:
         kicking = [search.kicking for search in self.searches]
         return [self.mixing, self.proposing, self.estimating, *kicking]
 
-    def restore(self, state: dict[str, Any], counts: "Counts") -> None:
+    def restore(self, state: dict[str, Any], counts: Counts) -> None:
         """Continue from `state()` to the same bits."""
         state = self._checked(state)
         self.counts = counts
@@ -280,10 +281,10 @@ class Planner:
         self._restore_models(state)
         self.policy = state["policy"]
         self.policy.setflags(write=False)
-        for patience, saved in zip(self._patiences(), state["patience"], strict=True):
-            patience.restore(saved)
-        self.rung, self.seen = int(state["rung"]), int(state["seen"])
-        self.kicks.stream().bit_generator.state = state["kicks"]
+        for backoff, saved in zip(self._backoffs(), state["patience"], strict=True):
+            backoff.restore(saved)
+        self.ladder_level, self.visits_at_search = int(state["rung"]), int(state["seen"])
+        self.kick_stream.bit_generator.state = state["kicks"]
         self.rule_stream.bit_generator.state = state["rule"]
 
     def _checked(self, state: dict[str, Any]) -> dict[str, Any]:

@@ -11,16 +11,18 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import memory_budget
+from latentmdp.kernels.markov_sweep import pull_back
+from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
-from latentmdp.planning.markov_view import markov_view, step_spans
+from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
 from latentmdp.policy import PolicyGraph
 
-NODE_BYTES, BELIEF_BYTES = 1_500, 64  # of a node of `qmdp_memory`, per node and per context
-Look = Callable[[], None]  # called between two pieces of work; raises to stop
+QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
+ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop
 
 
-def _go_on() -> None:
-    """Never stop."""
+def _never_stop() -> None:
+    """The clock is not looked at."""
 
 
 def weight_select_update(model: LatentMDP) -> PolicyGraph:
@@ -54,7 +56,7 @@ def qmdp_memory(
     act as the belief before the first step, as the policy does after unexpected observations.
     """
     memory = memory_budget() if memory_limit is None else memory_limit
-    most = memory // (NODE_BYTES + BELIEF_BYTES * model.M)
+    most = memory // (QMDP_NODE_BYTES + QMDP_CONTEXT_BYTES * model.M)
     if most < model.H * model.S:
         raise ModelError(
             f"memory_limit must suffice for {model.H * model.S} nodes, one per step and state; "
@@ -80,10 +82,8 @@ def knowing_the_context(model: LatentMDP) -> float:
     return float((model.w[:, None] * model.nu * values[0]).sum())
 
 
-def context_values(model: LatentMDP, look: Look = _go_on) -> tuple[Floats, Ints]:
+def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> tuple[Floats, Ints]:
     """`context_optimal`, looking at the clock on the way."""
-    from latentmdp.kernels.policies import backward_induction
-
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     for first, stop in reversed(step_spans(model.H, len(model.next))):
@@ -91,50 +91,43 @@ def context_values(model: LatentMDP, look: Look = _go_on) -> tuple[Floats, Ints]
             model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount,
             value[first : stop + 1], best[first:stop],
         )  # fmt: skip
-        look()
+        check_clock()
     return value, best
 
 
 def policy(name: str, model: LatentMDP) -> PolicyGraph:
     """The baseline `name`, a key of `TABLES`."""
-    return PolicyGraph.from_table(table(name, model))
+    return PolicyGraph.from_table(action_table(name, model))
 
 
-def table(name: str, model: LatentMDP) -> Ints:
+def action_table(name: str, model: LatentMDP) -> Ints:
     """`(H, S)` actions of the baseline `name`, a key of `TABLES`."""
     actions = np.zeros((model.H, model.S), dtype=np.int64)
-    TABLES[name](model, actions, _go_on)
+    TABLES[name](model, actions, _never_stop)
     return actions
 
 
-def _weight_select_update(model: LatentMDP, table: Ints, look: Look) -> None:
+def _weight_select_update(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
     """A backward sweep in which nothing arrives."""
-    from latentmdp.kernels.markov_sweep import pull_back
-
     view = markov_view(model)
     table[:] = view.choice[view.choice_ptr[:-1]]
     value, scratch = np.zeros((view.H + 1, view.M, view.S)), np.empty((view.M, 2))
-    for first, stop in reversed(view.spans):
-        pull_back(
-            table[first:stop], np.zeros((stop - first, view.M, view.S)), view.w, view.row_reward,
-            view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
-            scratch, value[first : stop + 1],
-        )  # fmt: skip
-        look()
+    for first, stop in reversed(view_spans(view)):
+        nothing = np.zeros((stop - first, view.M, view.S))
+        pull_back(view, table[first:stop], nothing, scratch, value[first : stop + 1])
+        check_clock()
 
 
-def _mean_model(model: LatentMDP, table: Ints, look: Look) -> None:
+def _mean_model(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
     """Rewards of an outcome are averaged like probabilities."""
-    from latentmdp.kernels.policies import backward_induction
-
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     context, place = np.divmod(row, S * A)
-    outcome, which = np.unique(place * S + model.next, return_inverse=True)
+    outcome, number = np.unique(place * S + model.next, return_inverse=True)
     weight = model.w[context]
-    prob = np.bincount(which, weight * model.prob)
-    total = np.bincount(which, weight)  # 0 where only contexts of weight 0 can go
-    reward = np.bincount(which, weight * model.reward) / np.where(total > 0, total, 1.0)
+    prob = np.bincount(number, weight * model.prob)
+    total = np.bincount(number, weight)  # 0 where only contexts of weight 0 can go
+    reward = np.bincount(number, weight * model.reward) / np.where(total > 0, total, 1.0)
     indptr = np.searchsorted(outcome, np.arange(S * A + 1) * S)
     row_reward = np.add.reduceat(prob * reward, indptr[:-1])
     value = np.zeros((model.H + 1, 1, S))
@@ -143,15 +136,15 @@ def _mean_model(model: LatentMDP, table: Ints, look: Look) -> None:
             indptr, outcome % S, prob, row_reward, A, model.discount,
             value[first : stop + 1], table[first:stop, None],
         )  # fmt: skip
-        look()
+        check_clock()
 
 
-def _qmdp(model: LatentMDP, table: Ints, look: Look) -> None:
-    later, _ = context_values(model, look)
+def _qmdp(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
+    later, _ = context_values(model, check_clock)
     for first, stop in reversed(step_spans(model.H, len(model.next))):
         q = row_values(model, later[first + 1 : stop + 1])  # (steps, M, S, A)
         table[first:stop] = np.einsum("m,tmsa->tsa", model.w, q).argmax(axis=2)
-        look()
+        check_clock()
 
 
 def row_values(model: LatentMDP, later: Floats) -> Floats:
@@ -163,7 +156,7 @@ def row_values(model: LatentMDP, later: Floats) -> Floats:
     return (model.row_reward + model.discount * mean).reshape(-1, M, S, A)
 
 
-TABLES: dict[str, Callable[[LatentMDP, Ints, Look], None]] = {
+TABLES: dict[str, Callable[[LatentMDP, Ints, ClockCheck], None]] = {
     "wsu": _weight_select_update,
     "mean": _mean_model,
     "qmdp": _qmdp,

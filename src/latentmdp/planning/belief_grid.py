@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.planning.joint import Joint
+from latentmdp.kernels.beliefs import ObservationModel
+from latentmdp.kernels.history_grid import BeliefGrid, back_up_step, link_vertices, list_vertices
 
-GROWTH = 3  # a finer grid has at least this many times the vertices
+REFINEMENT = 3  # a finer grid has at least this many times the vertices
 
 
 def n_vertices(M: int, N: int) -> int:
@@ -22,63 +23,63 @@ def n_vertices(M: int, N: int) -> int:
 
 
 def next_resolution(M: int, N: int) -> int:
-    """The next rung of the ladder of resolutions; for two contexts or more."""
+    """The resolution of the next finer grid; for two contexts or more."""
     finer = N + 1
-    while n_vertices(M, finer) < GROWTH * n_vertices(M, N):
+    while n_vertices(M, finer) < REFINEMENT * n_vertices(M, N):
         finer += 1
     return finer
 
 
-def grid_work(joint: Joint, horizon: int, N: int) -> int:
+def grid_work(observations: ObservationModel, horizon: int, N: int) -> int:
     """Work units of building a grid: a backup of one observation counts a twelfth."""
-    J, M = joint.like.shape
+    J, M = observations.likelihood.shape
     return n_vertices(M, N) * J * horizon // 12
 
 
-def grid_bytes(joint: Joint, horizon: int, n_states: int, N: int) -> int:
+def grid_bytes(observations: ObservationModel, horizon: int, n_states: int, N: int) -> int:
     """Memory of a grid."""
-    J, M = joint.like.shape
+    J, M = observations.likelihood.shape
     per_vertex = (horizon + 1) * n_states * 8 * (M + 2) + J * (16 + 12 * min(N, M))
     return n_vertices(M, N) * per_vertex
 
 
 def build_grid(
-    joint: Joint, horizon: int, n_states: int, N: int, stop: Callable[[], Any] | None = None
-) -> Any:
+    observations: ObservationModel,
+    horizon: int,
+    n_states: int,
+    N: int,
+    stop: Callable[[], Any] | None = None,
+) -> BeliefGrid | None:
     """The grid of resolution `N`, backed up through all steps; None if `stop()` says so on the way.
 
     `O(H V J M^2)`.
     """
-    from latentmdp.kernels.history_grid import backup_step
-
-    grid = link_grid(joint, horizon, n_states, N)
+    grid = link_grid(observations, horizon, n_states, N)
     for t in range(horizon - 1, -1, -1):
         if stop is not None and stop():
             return None
-        backup_step(joint, grid, t)
+        back_up_step(observations, grid, t)
     return grid
 
 
-def link_grid(joint: Joint, horizon: int, n_states: int, N: int) -> Any:
+def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
     """The grid with its cells, bounds still to be backed up."""
-    from latentmdp.kernels.history_grid import Grid, link_vertices, list_vertices
-
-    J, M = joint.like.shape
+    J, M = observations.likelihood.shape
     V = n_vertices(M, N)
     belief = np.empty((V, M))
     rank = rank_table(M, N)
     list_vertices(N, rank, belief)
     cells = J * int((belief > 0).sum())
-    prob, cell_ptr = np.empty((V, J)), np.empty(V * J + 1, dtype=np.int64)
-    cell_vertex, cell_weight = np.empty(cells, dtype=np.int32), np.empty(cells)
-    link_vertices(joint, N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight)
-    upper = np.empty((horizon + 1, n_states, V))
-    alpha = np.empty((horizon + 1, n_states, V, M))
-    upper[horizon], alpha[horizon] = 0.0, 0.0
-    action = np.empty((horizon, n_states, V), dtype=np.int32)
-    return Grid(
-        N, rank, belief, prob, cell_ptr, cell_vertex, cell_weight, upper, alpha, action
+    grid = BeliefGrid(
+        N=N, rank=rank, belief=belief, prob=np.empty((V, J)),
+        cell_ptr=np.empty(V * J + 1, dtype=np.uint64),
+        cell_vertex=np.empty(cells, dtype=np.uint32), cell_weight=np.empty(cells),
+        upper=np.empty((horizon + 1, n_states, V)), alpha=np.empty((horizon + 1, n_states, V, M)),
+        action=np.empty((horizon, n_states, V), dtype=np.int32),
     )  # fmt: skip
+    link_vertices(observations, grid)
+    grid.upper[horizon], grid.alpha[horizon] = 0.0, 0.0
+    return grid
 
 
 def rank_table(M: int, N: int) -> Ints:

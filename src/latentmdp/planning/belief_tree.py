@@ -1,62 +1,65 @@
-"""Best-first search over exact beliefs, with a ladder of belief grids for the bounds at its leaves.
+"""Best-first search over exact beliefs, with ever finer belief grids for the bounds at its leaves.
 
 Most of a grid's interpolation loss arises in the first steps, where reach is largest: there the
 tree has exact beliefs. The grid is refined when the tree has cost as much as the next resolution.
 """
 
 from math import exp, inf, log
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.canonical import Ints
-from latentmdp.planning.belief_grid import (
-    build_grid,
-    grid_bytes,
-    grid_work,
-    next_resolution,
+from latentmdp.kernels.beliefs import N_NODES, WORK_UNITS, ObservationModel
+from latentmdp.kernels.history_grid import BeliefGrid
+from latentmdp.kernels.history_tree import plant_tree, tighten_leaves
+from latentmdp.kernels.history_tree_search import (
+    CLOSED,
+    EXHAUSTED,
+    FULL,
+    back_up_all,
+    count_policy,
+    search_tree,
+    write_tree_policy,
 )
+from latentmdp.planning.belief_arrays import FIRST_NODES, empty_tree, enlarge_tree, total_bytes
+from latentmdp.planning.belief_grid import build_grid, grid_bytes, grid_work, next_resolution
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.joint import Joint, Start
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import Start
 from latentmdp.planning.policy_parts import PolicyParts
 
-if TYPE_CHECKING:
-    from latentmdp.planning.history import Allowed
-
-FIRST_NODES = 4096
-NEVER = 2**62
+NEVER = 2**62  # work that no search does
 
 
 class TreeSearch:
-    """Anytime search; `advance` works on, `lower` and `upper` hold whenever it returns."""
+    """The search `grid`; see `HistorySearch`."""
 
     name = "grid"
 
-    def __init__(self, joint: Joint, start: Start, horizon: int, corners: Any) -> None:
-        from latentmdp.kernels import history_tree as k
-
-        self.joint, self.start, self.horizon = joint, start, horizon
+    def __init__(
+        self, observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+    ) -> None:
+        self.observations, self.start, self.horizon = observations, start, horizon
         self.S = int(corners.upper.shape[1])
-        self.A = len(joint.reward) // self.S
-        self.widest = int(np.diff(joint.ptr[:: self.A]).max())  # successors of a node, at most
+        self.A = len(observations.reward) // self.S
+        self.widest = int(np.diff(observations.ptr[:: self.A]).max())  # edges of a node, at most
         self.grids = [corners]
-        self.grid_work = 0
-        self.tree = self._planted()
-        k.plant(self.tree, corners, 0, 0, start.state, start.belief)
-        self.refine_at = NEVER  # with one context the coarsest grid is exact already
-        self.refined: tuple[int, float] = (1, 0.0)  # work and gap then
-        self.asked = False  # whether the tree was given time beyond `refine_at`
+        self.grid_work = 0  # spent on finer grids
+        self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
+        plant_tree(self.tree, corners, start.state, start.belief)
+        self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
+        self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
+        self.extended = False  # whether the tree was given work beyond that
         self.pending = 0  # work of the grid that is built next, once it is due
         if len(corners.belief) > 1:
-            self._look_ahead()
+            self._schedule_grid()
 
     @staticmethod
-    def first_work(corners: Any) -> int:
+    def first_work(corners: BeliefGrid) -> int:
         """Work of making one."""
         return 0
 
     @staticmethod
-    def bytes_to_begin(corners: Any) -> int:
+    def bytes_to_begin(corners: BeliefGrid) -> int:
         """Memory that a new one needs, about."""
         return 8 * FIRST_NODES * (20 + int(corners.alpha.shape[2]))
 
@@ -72,48 +75,48 @@ class TreeSearch:
     @property
     def work(self) -> int:
         """Work units done so far."""
-        return int(self.tree.count[3]) + self.grid_work
+        return int(self.tree.used[WORK_UNITS]) + self.grid_work
 
     @property
     def nodes(self) -> int:
         """Nodes of the tree."""
-        return int(self.tree.count[0])
+        return int(self.tree.used[N_NODES])
 
     @property
     def bytes(self) -> int:
         """Memory in use."""
-        return sum(_bytes(part) for part in (self.tree, *self.grids))
+        return sum(total_bytes(part) for part in (self.tree, *self.grids))
 
     # ------------------------------------------------------------------ searching
 
-    def advance(self, quantum: int, allowed: "Allowed", budget: Budget, memory: int) -> str:
+    def advance(self, quantum: int, allowed: Allowed, budget: Budget, memory: int) -> str:
         """Work `quantum` units or until closed; says `closed`, `paused`, `memory` or `stalled`."""
-        from latentmdp.kernels import history_tree as k
-
         if self.pending:
             self._refine(budget, memory)
             return "paused"
-        stop = int(self.tree.count[k.WORK]) + quantum
+        stop = int(self.tree.used[WORK_UNITS]) + quantum
         while True:
-            code = k.search(
-                self.tree, self.joint, self.grids[-1], len(self.grids) - 1, self.start.prob,
+            code = search_tree(
+                self.tree, self.observations, self.grids[-1], len(self.grids) - 1, self.start.prob,
                 allowed.relative, allowed.absolute, min(stop, self.refine_at),
             )  # fmt: skip
-            work = int(self.tree.count[k.WORK])
-            if code == k.CLOSED:
+            work = int(self.tree.used[WORK_UNITS])
+            if code == CLOSED:
                 return "closed"
-            if code == k.EXHAUSTED:
+            if code == EXHAUSTED:
                 return "stalled"
-            if code == k.FULL:
-                if not self._grow(memory):
+            if code == FULL:
+                larger = enlarge_tree(self.tree, self.widest, memory - self.bytes)
+                if larger is None:
                     return "memory"
+                self.tree = larger
             elif work >= self.refine_at and not self._nearly_done(work, allowed):
                 self.pending = self._next_work()
                 return "paused"
             elif work >= stop:
                 return "paused"
 
-    def _nearly_done(self, work: int, allowed: "Allowed") -> bool:
+    def _nearly_done(self, work: int, allowed: Allowed) -> bool:
         """Whether the tree alone will be done for less than the next grid; then it gets the time.
 
         The gap falls like a power of the work, as it did since the last refinement. Asked once per
@@ -124,117 +127,66 @@ class TreeSearch:
         power = log(gap / (high - low)) / log(work / begun) if work > begun else 0.0
         needed = log((high - low) / max(allowed.gap(high), 1e-300))  # > 0: it is not closed yet
         more = work * (exp(needed / power) - 1) if needed < power else inf
-        if self.asked or more > 0.5 * self._next_work():
+        if self.extended or more > 0.5 * self._next_work():
             return False
-        self.asked, self.refine_at = True, work + int(1.5 * more) + 1
+        self.extended, self.refine_at = True, work + int(1.5 * more) + 1
         return True
 
     def _refine(self, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is one and time, work and memory for it."""
-        from latentmdp.kernels import history_tree as k
-
-        M = self.joint.like.shape[1]
+        M = self.observations.likelihood.shape[1]
         N = next_resolution(M, self.grids[-1].N)
         work, self.pending = self.pending, 0
         self.refine_at = NEVER
-        if self.bytes + grid_bytes(
-            self.joint, self.horizon, self.S, N
-        ) > memory // 2 or not budget.affords(work, budget.work / max(budget.seconds, 1e-3)):
+        size = grid_bytes(self.observations, self.horizon, self.S, N)
+        rate = budget.work / max(budget.seconds, 1e-3)
+        if self.bytes + size > memory // 2 or not budget.affords(work, rate):
             return
-        grid = build_grid(self.joint, self.horizon, self.S, N, budget.reason)
+        grid = build_grid(self.observations, self.horizon, self.S, N, budget.reason)
         if grid is None:
             return
         self.grids.append(grid)
         self.grid_work += work
-        k.regrid(self.tree, grid, len(self.grids) - 1)
-        k.back_up_all(self.tree, self.joint)
-        self._look_ahead()
+        tighten_leaves(self.tree, grid, len(self.grids) - 1, 0)
+        back_up_all(self.tree, self.observations)
+        self._schedule_grid()
 
-    def _look_ahead(self) -> None:
+    def _schedule_grid(self) -> None:
         """Say when the next grid is due, and remember where the tree stands now."""
         low, high = self.bounds
-        work = int(self.tree.count[3])
-        self.refined, self.asked = (max(work, 1), high - low), False
+        work = int(self.tree.used[WORK_UNITS])
+        self.refined, self.extended = (max(work, 1), high - low), False
         self.refine_at = work + self._next_work()
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""
-        finer = next_resolution(self.joint.like.shape[1], self.grids[-1].N)
-        return grid_work(self.joint, self.horizon, finer)
-
-    def _planted(self) -> Any:
-        """An empty tree with room for a few nodes."""
-        from latentmdp.kernels.history_tree import Tree
-
-        n = FIRST_NODES + self.widest + len(self.start.prob)
-        M = self.joint.like.shape[1]
-
-        def integers(*shape: int) -> Ints:
-            return np.empty(shape, dtype=np.int64)
-
-        return Tree(
-            count=np.zeros(4, dtype=np.int64), step=integers(n), state=integers(n),
-            belief=np.empty((n, M)), lower=np.empty(n), upper=np.empty(n), first=integers(n),
-            inner=integers(n), rung=integers(n), vertex=integers(n),
-            gain=np.empty((FIRST_NODES // 2, self.A)), child=integers(2 * n), prob=np.empty(2 * n),
-            table=_table(n), reach=np.empty(n), queue=integers(n),
-        )  # fmt: skip
-
-    def _grow(self, memory: int) -> bool:
-        """Twice the room for nodes, edges or inner nodes, whatever is full; False: no memory."""
-        from latentmdp.kernels.history_tree import EDGES, INNER, NODES, rehash
-
-        tree, full = self.tree, []
-        if tree.count[NODES] + self.widest > len(tree.step):
-            full += ["step", "state", "belief", "lower", "upper", "first", "inner", "rung",
-                     "vertex", "reach", "queue"]  # fmt: skip
-        if tree.count[EDGES] + self.widest > len(tree.child):
-            full += ["child", "prob"]
-        if tree.count[INNER] >= len(tree.gain):
-            full += ["gain"]
-        if self.bytes + 2 * sum(getattr(tree, name).nbytes for name in full) > memory:
-            return False
-        for name in full:
-            array = getattr(tree, name)
-            tree = tree._replace(**{name: np.concatenate([array, np.zeros_like(array)])})
-        if 2 * len(tree.step) > len(tree.table):
-            tree = tree._replace(table=_table(len(tree.step)))
-            rehash(tree)
-        self.tree = tree
-        return True
+        finer = next_resolution(self.observations.likelihood.shape[1], self.grids[-1].N)
+        return grid_work(self.observations, self.horizon, finer)
 
     # ------------------------------------------------------------------ the policy
 
     def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of the policy that attains the lower bound."""
-        from latentmdp.kernels import history_tree as k
-
         tree = self.tree
-        n, edges = k.count_policy(tree, self.joint, self.start.prob)
+        n, edges = count_policy(tree, self.observations, self.start.prob)
         order = tree.queue[:n].astype(np.int64)
         action, degree = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        symbol, nxt, target = (np.empty(edges, dtype=np.int64) for _ in range(3))
-        used = k.write_policy(tree, self.joint, n, action, degree, symbol, nxt, target)
+        symbol, following, target = (np.empty(edges, dtype=np.int64) for _ in range(3))
+        used = write_tree_policy(
+            tree, self.observations, n, action, degree, symbol, following, target
+        )
         inner, leaf = action >= 0, action < 0
-        graph_node = np.full(int(tree.count[0]), -1, dtype=np.int64)  # of each tree node
+        graph_node = np.full(int(tree.used[N_NODES]), -1, dtype=np.int64)  # of each tree node
         graph_node[order[inner]] = parts.reserve(int(inner.sum()), used)
         at = order[leaf]
-        for rung, grid in enumerate(self.grids):
-            mine = at[tree.rung[at] == rung]
+        for level, grid in enumerate(self.grids):
+            mine = at[tree.grid_level[at] == level]
             graph_node[mine] = parts.add_grid(
-                self.joint, grid, tree.step[mine], tree.state[mine], tree.vertex[mine], rung
+                self.observations, grid, tree.step[mine], tree.state[mine], tree.vertex[mine], level
             )
         parts.fill(
             graph_node[order[inner]], tree.step[order[inner]], tree.state[order[inner]],
-            action[inner], degree[inner], symbol[:used], nxt[:used], graph_node[target[:used]],
+            action[inner], degree[inner], symbol[:used], following[:used],
+            graph_node[target[:used]],
         )  # fmt: skip
         parts.root[self.start.state] = graph_node[: len(self.start.state)]
-
-
-def _table(n: int) -> Ints:
-    """An empty hash table for `n` nodes."""
-    return np.full(1 << (2 * n - 1).bit_length(), -1, dtype=np.int64)
-
-
-def _bytes(part: Any) -> int:
-    return sum(x.nbytes for x in part if isinstance(x, np.ndarray))

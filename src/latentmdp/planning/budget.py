@@ -1,11 +1,9 @@
 """Limits on time, work and Ctrl-C, looked at between two pieces of work."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+
+from latentmdp._interrupts import StopRequest
+from latentmdp.kernels._cache import compiling
 
 
 class Budget:
@@ -18,19 +16,16 @@ class Budget:
     """
 
     def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
-        from latentmdp.kernels._cache import compiling
-
-        self._compiling = compiling
         self.started = time.perf_counter() - compiling.seconds
         self.time_limit, self.work_limit = time_limit, work_limit
         self.work = 0
         self.kept_back = 0.0  # seconds of the time limit that the end of the plan will need
-        self.interrupted = threading.Event()
+        self.interrupted = StopRequest()  # set by Ctrl-C
 
     @property
     def seconds(self) -> float:
         """Since the start, without those that kernels took to be compiled or loaded."""
-        return time.perf_counter() - self._compiling.seconds - self.started
+        return time.perf_counter() - compiling.seconds - self.started
 
     def spend(self, work: int) -> None:
         """Count work done."""
@@ -58,47 +53,3 @@ class Budget:
         if self.work_limit is not None and self.work + work > self.work_limit:
             return False
         return self.left is None or work <= rate * self.left
-
-    @contextmanager
-    def catching_interrupts(self) -> Iterator[None]:
-        """Inside, Ctrl-C only sets `interrupted` (main thread, Python's own handler)."""
-
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            self.interrupted.set()
-
-        with _on_interrupt(on_signal):
-            yield
-
-
-@contextmanager
-def insisting_on_interrupts() -> Iterator[None]:
-    """Inside, Ctrl-C raises at once, also where it would only end a plan.
-
-    Where something on the way swallows that, it is raised at the end.
-    """
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-        raise KeyboardInterrupt
-
-    with _on_interrupt(note):
-        yield
-    if noted:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _on_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Inside, Ctrl-C calls the handler, unless someone has set one of their own."""
-    mine = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if mine:
-        signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        if mine:
-            signal.signal(signal.SIGINT, signal.default_int_handler)

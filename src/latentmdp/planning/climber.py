@@ -6,7 +6,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.planning.markov_view import PIECE, MarkovView
+from latentmdp.kernels.markov_sweep import (
+    MarkovView,
+    climb_sweeps,
+    pull_back,
+    push_forward,
+    root_value,
+    table_value,
+)
+from latentmdp.planning.markov_view import PIECE, view_spans
 
 
 class Climber:
@@ -14,7 +22,7 @@ class Climber:
 
     def __init__(self, view: MarkovView) -> None:
         self.view = view
-        self.spans = view.spans
+        self.spans = view_spans(view)
         self.reach = np.empty((view.H, view.M, view.S))
         self.values = np.zeros((view.H + 1, view.M, view.S))
         self.scratch = np.empty((view.M, 2))
@@ -38,58 +46,31 @@ class Climber:
                     switches += self._pull_back(table, first, stop)
                     if first > 0:
                         yield math.nan, 0
-                last = self._root(start)
+                last = float(root_value(start, self.values))
                 done = switches == 0 or last <= before + 1e-13 * abs(before)
             sweeps -= swept
             yield last, swept
 
     def value(self, table: Ints) -> Iterator[float]:
         """The value of a table, by pieces: NaN until it is known."""
-        from latentmdp.kernels.markov_sweep import table_value
-
-        v = self.view
         for first, stop in reversed(self.spans):
-            value = table_value(
-                table[first:stop], v.start, v.row_reward, v.indptr, v.next, v.prob, v.discount,
-                v.A, self.values[first : stop + 1],
-            )  # fmt: skip
+            value = table_value(self.view, table[first:stop], self.values[first : stop + 1])
             yield math.nan if first else float(value)
 
     def _ascend(
         self, table: Ints, start: Floats, sweeps: int, last: float
     ) -> tuple[float, int, bool]:
-        from latentmdp.kernels.markov_sweep import ascend
-
-        v = self.view
-        value, swept, done = ascend(
-            table, start, v.w, v.row_reward, v.indptr, v.next, v.prob, v.discount, v.A,
-            v.choice_ptr, v.choice, sweeps, last, self.scratch, self.reach, self.values,
-        )  # fmt: skip
+        value, swept, done = climb_sweeps(
+            self.view, table, start, sweeps, last, self.scratch, self.reach, self.values
+        )
         return float(value), int(swept), bool(done)
 
     def _push_forward(self, table: Ints, start: Floats, first: int, stop: int) -> None:
         """Reach of the steps after `first` up to `stop`."""
-        from latentmdp.kernels.markov_sweep import push_forward
-
-        v = self.view
-        push_forward(
-            table[first:stop], start if first == 0 else self.reach[first], v.indptr, v.next,
-            v.prob, v.discount, v.A, self.reach[first : stop + 1],
-        )  # fmt: skip
+        begin = start if first == 0 else self.reach[first]
+        push_forward(self.view, table[first:stop], begin, self.reach[first : stop + 1])
 
     def _pull_back(self, table: Ints, first: int, stop: int) -> int:
-        from latentmdp.kernels.markov_sweep import pull_back
-
-        v = self.view
-        return int(
-            pull_back(
-                table[first:stop], self.reach[first:stop], v.w, v.row_reward, v.indptr, v.next,
-                v.prob, v.discount, v.A, v.choice_ptr, v.choice, self.scratch,
-                self.values[first : stop + 1],
-            )
-        )  # fmt: skip
-
-    def _root(self, start: Floats) -> float:
-        from latentmdp.kernels.markov_sweep import root_value
-
-        return float(root_value(start, self.values))
+        """Best actions of the steps before `stop` down to `first`; how many switched."""
+        reach, values = self.reach[first:stop], self.values[first : stop + 1]
+        return int(pull_back(self.view, table[first:stop], reach, self.scratch, values))

@@ -6,7 +6,6 @@ written is handed out. While the search runs, the time for this is kept back.
 """
 
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,18 +13,16 @@ from latentmdp.canonical import Ints
 from latentmdp.evaluation import evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.history_search import HistorySearch
 from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
 from latentmdp.policy import PolicyGraph
 
-if TYPE_CHECKING:
-    from latentmdp.planning.race import Search
-
-EARLY = 0.05  # share of the time limit after which policies are written while the search runs
-RARE = 10  # the search works this many times as long as writing a policy takes before the next
-MARGIN = 1.5  # kept back: this many times what writing the policy is expected to take
-MOST = 0.5  # ... but no more than this share of the time limit
-NODE_BYTES, EDGE_BYTES = 160, 140  # while a policy is written; 16 more per node and context
-SMALL = 20_000  # nodes and edges of a policy that is always written: it takes no time
+FIRST_WRITE = 0.05  # share of the time limit after which policies are written while the search runs
+REST_FACTOR = 10  # between two policies the search works so many times as long as writing one
+RESERVE_FACTOR = 1.5  # kept back: this many times what writing the policy is expected to take
+MAX_RESERVE = 0.5  # ... but no more than this share of the time limit
+POLICY_NODE_BYTES, POLICY_EDGE_BYTES = 160, 140  # while it is written; 16 per node and context
+SMALL_POLICY = 20_000  # nodes and edges of a policy that is always written: it takes no time
 
 
 class PolicyMaker:
@@ -44,7 +41,7 @@ class PolicyMaker:
         self.seconds, self.ended = 0.0, 0.0  # what the last one took; when it was written
         self.size, self.bytes, self.work = 0, 0, 0  # nodes and edges of it; of the search then
 
-    def watch(self, search: "Search") -> None:
+    def watch(self, search: HistorySearch) -> None:
         """Keep time back for the policy; now and then write one, to know how long it takes.
 
         And while there is memory for it.
@@ -53,15 +50,15 @@ class PolicyMaker:
         if search.bytes > self.large:
             self.write(search, 0.01 * (high - low))
             self.large = 2 * search.bytes
-        if budget.time_limit is None or budget.seconds < EARLY * budget.time_limit:
+        if budget.time_limit is None or budget.seconds < FIRST_WRITE * budget.time_limit:
             return
-        rested = budget.seconds - self.ended > RARE * self.seconds
+        rested = budget.seconds - self.ended > REST_FACTOR * self.seconds
         if rested and search.work >= 2 * self.work and not budget.reason():
             self.write(search, 0.01 * (high - low))
         expected = self.unit_seconds * self.size * search.bytes / max(self.bytes, 1)
-        budget.kept_back = min(MARGIN * expected, MOST * budget.time_limit)
+        budget.kept_back = min(RESERVE_FACTOR * expected, MAX_RESERVE * budget.time_limit)
 
-    def write(self, search: "Search", slack: float) -> tuple[PolicyGraph, float]:
+    def write(self, search: HistorySearch, slack: float) -> tuple[PolicyGraph, float]:
         """The best policy so far and its value, after one worth the lower bound less `slack`."""
         begun = time.perf_counter()
         parts = PolicyParts(self.table, self.context, *self._room(search))
@@ -76,7 +73,7 @@ class PolicyMaker:
         self.seconds = time.perf_counter() - begun
         size = sum(parts.added)
         self.size = max(self.size, size)
-        if size > SMALL:
+        if size > SMALL_POLICY:
             self.unit_seconds = max(self.unit_seconds, self.seconds / size)
         self.bytes, self.work, self.ended = search.bytes, search.work, self.budget.seconds
         assert self.policy is not None
@@ -89,13 +86,13 @@ class PolicyMaker:
         if lower > self.lower or not parts.cut_short:
             self.policy, self.lower = policy, lower
 
-    def _room(self, search: "Search") -> tuple[float, float]:
+    def _room(self, search: HistorySearch) -> tuple[float, float]:
         """Nodes, or else edges, that time and memory suffice for."""
         free = max(0, self.memory - search.bytes)
-        most = free / (NODE_BYTES + 16 * self.model.M), free / EDGE_BYTES
+        most = free / (POLICY_NODE_BYTES + 16 * self.model.M), free / POLICY_EDGE_BYTES
         self._tight = "memory"
         if self.budget.time_limit is not None:
             in_time = (self.budget.time_limit - self.budget.seconds) / self.unit_seconds
             if in_time < most[1]:
                 most, self._tight = (min(most[0], in_time), in_time), "time"
-        return max(SMALL, most[0]), max(SMALL, most[1])
+        return max(SMALL_POLICY, most[0]), max(SMALL_POLICY, most[1])

@@ -7,11 +7,11 @@ out and `upper` bounds every policy.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
@@ -20,29 +20,17 @@ from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.extraction import PolicyMaker
-from latentmdp.planning.found import Found
-from latentmdp.planning.joint import joint_view, start_beliefs
-from latentmdp.planning.race import Race, Search
+from latentmdp.planning.history_search import Allowed, HistorySearch
+from latentmdp.planning.observations import observation_model, start_beliefs
+from latentmdp.planning.race import Race
+from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.policy import PolicyGraph
 
-Progress = Callable[[float, int, float, float], None]
-METHODS = ("auto", "exact", "layers", "grid")
-QUANTUM = 20_000  # least work between two looks at the clock
-ROUNDING = 1e-11  # a gap this small, relative to the largest value, is rounding error
+HISTORY_METHODS = ("auto", "exact", "layers", "grid")
+LEAST_QUANTUM = 20_000  # work between two looks at the clock
+ROUNDING_GAP = 1e-11  # a gap this small, relative to the largest value, is rounding error
 DEFAULT_MEMORY = 4 * 2**30
 FALLBACK_SECONDS = 2e-8  # per outcome and step, of solving each context and evaluating a policy
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """The gap at which a search may stop: `max(relative * |upper|, absolute)`."""
-
-    relative: float
-    absolute: float
-
-    def gap(self, upper: float) -> float:
-        """As a difference of bounds."""
-        return max(self.relative * abs(upper), self.absolute)
 
 
 def plan_history(
@@ -54,7 +42,7 @@ def plan_history(
     memory_limit: int | None = None,
     method: str = "auto",
     progress: Progress | None = None,
-) -> Found:
+) -> SearchResult:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
     `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by side,
@@ -67,12 +55,12 @@ def plan_history(
     >>> plan.status, plan.method, plan.upper - plan.lower <= 0.01 * plan.upper
     ('gap', 'layers', True)
     """
-    if method not in METHODS:
-        raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+    if method not in HISTORY_METHODS:
+        raise ModelError(f"method must be one of {', '.join(HISTORY_METHODS)}; it is {method!r}")
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
-    joint, start = joint_view(model), start_beliefs(model)
+    observations, start = observation_model(model), start_beliefs(model)
     kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
     history: list[tuple[float, int, float, float]] = []
 
@@ -84,22 +72,22 @@ def plan_history(
             except KeyboardInterrupt:
                 budget.interrupted.set()
 
-    with budget.catching_interrupts():
-        least = grid_bytes(joint, model.H, model.S, 1)
-        graph_least = 3 * least + first_bytes(joint, model.H, model.S)
+    with interrupts_set(budget.interrupted):
+        least = grid_bytes(observations, model.H, model.S, 1)
+        graph_least = 3 * least + first_bytes(observations, model.H, model.S)
         if kind is Race and graph_least > memory:
             kind = TreeSearch
         fits = (graph_least if kind is GraphSearch else least) <= memory
         if budget.time_limit is not None:  # for the policy that is left if the corners take long
             fallback = FALLBACK_SECONDS * model.H * len(model.next)
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
-        corners = build_grid(joint, model.H, model.S, 1, budget.reason) if fits else None
+        corners = build_grid(observations, model.H, model.S, 1, budget.reason) if fits else None
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report, history)
         budget.kept_back = 0.0
         scale = float(np.abs(corners.upper).max())
-        allowed = Allowed(relative, ROUNDING * scale)
-        search: Search = kind(joint, start, model.H, corners)
+        allowed = Allowed(relative, ROUNDING_GAP * scale)
+        search: HistorySearch = kind(observations, start, model.H, corners)
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
         maker = PolicyMaker(model, table, best_context, budget, memory)
@@ -112,23 +100,25 @@ def plan_history(
             upper = max(high, lower)
             if status == "closed" and maker.shortage:
                 status = maker.shortage
-            if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING * scale:
+            if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale:
                 break
             if high <= low:
                 status = "stalled"  # what is open is rounding error
                 break
             # the policy was cut where it is hardly ever needed, a little too much: search on
             target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
-        if upper - lower <= 10 * ROUNDING * scale:
+        if upper - lower <= 10 * ROUNDING_GAP * scale:
             status = "optimal"
         elif status == "closed":
             status = "gap"
     report(lower, upper)
-    return Found(policy, lower, upper, status, search.name, search.nodes, budget.work, history)
+    return SearchResult(
+        policy, lower, upper, status, search.name, search.nodes, budget.work, history
+    )
 
 
 def _run(
-    search: Search,
+    search: HistorySearch,
     target: Allowed,
     budget: Budget,
     memory: int,
@@ -145,13 +135,13 @@ def _run(
         maker.watch(search)
         if reason := budget.reason():
             return reason
-        quantum = max(QUANTUM, search.work // 200)
+        quantum = max(LEAST_QUANTUM, search.work // 200)
         if budget.work_limit is not None:
             quantum = min(quantum, budget.work_limit - search.work)
-        said = search.advance(quantum, target, budget, memory)
-        if said in ("memory", "stalled"):
+        outcome = search.advance(quantum, target, budget, memory)
+        if outcome in ("memory", "stalled"):
             budget.work = search.work
-            return budget.reason() or said
+            return budget.reason() or outcome
 
 
 def _context_policy(
@@ -160,11 +150,11 @@ def _context_policy(
     budget: Budget,
     report: Callable[[float, float], None],
     history: list[tuple[float, int, float, float]],
-) -> Found:
+) -> SearchResult:
     """What there is without time or memory for more: a policy for the likeliest context."""
     value, action = context_optimal(model)
     policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
     lower = evaluate(model, policy).value
     upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
     report(lower, upper)
-    return Found(policy, lower, upper, status, "context", 0, budget.work, history)
+    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, history)

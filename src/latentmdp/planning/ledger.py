@@ -1,12 +1,10 @@
 """What a planner knows so far: both bounds, the best table, what was spent, when to stop."""
 
 import math
-from collections.abc import Callable
 
 from latentmdp.canonical import Ints
 from latentmdp.planning.budget import Budget
-
-Progress = Callable[[float, int, float, float], None]
+from latentmdp.planning.search_result import Progress
 
 ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
 

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_set
 from latentmdp.canonical import Floats, Ints, sum_tolerance
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
@@ -21,30 +22,32 @@ from latentmdp.planning import baselines
 from latentmdp.planning.belief_grid import n_vertices
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.climber import Climber
-from latentmdp.planning.found import Found
-from latentmdp.planning.ledger import ROUNDING, Ledger, Progress, Stop
+from latentmdp.planning.history import plan_history
+from latentmdp.planning.ledger import ROUNDING, Ledger, Stop
 from latentmdp.planning.markov_exact import (
     BranchAndBound,
     GridBound,
+    bound_bytes,
+    bound_work,
     grid_bound,
-    grid_bytes,
-    grid_work,
     search_bytes,
 )
 from latentmdp.planning.markov_view import PIECE, markov_view
+from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.policy import PolicyGraph
 
-METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
-QUANTUM = 10_000  # most search nodes between two looks at the clock
-PATIENCE = 500_000  # nodes a level of the search may take, per minute of the time limit
-LADDER = (100, 500, 2_000, 8_000)  # vertices per group and state of ever finer grids
+MARKOV_METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
+MOST_NODES = 10_000  # of the search between two looks at the clock
+LEVEL_NODES = 500_000  # that a level of the search may take, per minute of the time limit
+GRID_VERTICES = (100, 500, 2_000, 8_000)  # per group and state, of ever finer grids
 MEMORY_WORK = (50_000, 5_000_000)  # units of the history planner for its bound: at first, at most
 MEMORY_UNIT = 100  # row backups that take as long as one of them
-KICKS = 20  # kicks without gain before giving up
-BLUR, SHAKEN = 3.0, 0.1  # log-scale of the kicks' weights; share of places with random actions
+KICKS = 20  # kicks in a row that gain nothing before giving up
+WEIGHT_BLUR = 3.0  # standard deviation of the logarithm of a kick's weights
+SHAKEN_SHARE = 0.1  # of the places, which a kick gives random actions
 MORE_KICKS = 2_000_000  # where the gap stays open: this many over a sweep's backups, 20 to 200
-TURN = 1_000  # row backups that take as long as a turn of a stage
-EVALUATION = 5  # the last evaluation takes at most so many times a valuation of a table
+TURN_WORK = 1_000  # row backups that take as long as a turn of a stage
+EVALUATION_FACTOR = 5  # the last evaluation takes at most so many times a valuation of a table
 
 Stage = Iterator[None]  # works when asked for the next item
 
@@ -60,7 +63,7 @@ def plan_markov(
     warm: Ints | None = None,
     progress: Progress | None = None,
     seed: int = 0,
-) -> Found:
+) -> SearchResult:
     """Plan over Markov policies until `upper - lower <= gap * |upper|` (None: until closed).
 
     `method`: `ascent` finds a policy and bounds it by knowing the context; `branch` and `auto` go
@@ -68,12 +71,11 @@ def plan_markov(
     `warm (H, S)` is a table of actions to start from. Limits hold for all of it, the policy's
     evaluation included.
     """
-    if method not in METHODS:
-        raise ModelError(
-            f"method must be one of {', '.join(METHODS)} for Markov policies; it is {method!r}"
-        )
+    if method not in MARKOV_METHODS:
+        names = ", ".join(MARKOV_METHODS)
+        raise ModelError(f"method must be one of {names} for Markov policies; it is {method!r}")
     budget = Budget(time_limit, work_limit)
-    with budget.catching_interrupts():
+    with interrupts_set(budget.interrupted):
         return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
 
 
@@ -95,7 +97,8 @@ class _Planner(Ledger):
         upper = model.max_return + sum_tolerance(model.H) * max(1.0, abs(model.max_return))
         scale = max(abs(model.min_return), abs(model.max_return))
         super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
-        self.table = np.tile(self.view.choice[self.view.choice_ptr[:-1]], (model.H, 1))
+        first_choice = self.view.choice[self.view.choice_ptr[:-1]].astype(np.int64)
+        self.table = np.tile(first_choice, (model.H, 1))
         self.random = np.random.default_rng(np.random.SeedSequence(seed))
         self.nodes = model.H * model.S
         self.method = "ascent"
@@ -104,7 +107,7 @@ class _Planner(Ledger):
 
     # ------------------------------------------------------------------ the plan
 
-    def run(self, method: str, warm: Ints | None) -> Found:
+    def run(self, method: str, warm: Ints | None) -> SearchResult:
         baseline = method if method in baselines.TABLES else "wsu"
         try:
             self.begin(baseline, warm)
@@ -123,7 +126,7 @@ class _Planner(Ledger):
         self.lower = evaluate(self.model, policy).value
         self.upper = max(self.upper, self.lower)
         self.record()
-        return Found(
+        return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
             self.history,
         )  # fmt: skip
@@ -132,15 +135,15 @@ class _Planner(Ledger):
         """Both bounds for the first time: knowing the context, and a baseline."""
         if self.lacks(8 * self.nodes * (6 * self.view.M + 12)):
             raise Stop("memory")
-        self.known, self.known_action = baselines.context_values(self.model, self.look)
+        self.known, self.known_action = baselines.context_values(self.model, self.check_clock)
         self.upper = float((self.view.start * self.known[0]).sum())
         self.scale = max(float(np.abs(self.known).max()), 1e-300)
         self.spend(self.view.backups)
-        baselines.TABLES[baseline](self.model, self.table, self.look)
+        baselines.TABLES[baseline](self.model, self.table, self.check_clock)
         self.climber = Climber(self.view)
         begun = time.perf_counter()
         self.value_table(self.table.copy())
-        self.budget.kept_back = EVALUATION * (time.perf_counter() - begun)
+        self.budget.kept_back = EVALUATION_FACTOR * (time.perf_counter() - begun)
         self.spend(self.view.backups)
         if warm is not None:
             self.value_table(warm)
@@ -149,9 +152,9 @@ class _Planner(Ledger):
         for value in self.climber.value(table):
             if not math.isnan(value):
                 self.raise_lower(value, table)
-            self.look()
+            self.check_clock()
 
-    def look(self) -> None:
+    def check_clock(self) -> None:
         """Stop if the budget is used up."""
         if reason := self.budget.reason():
             raise Stop(reason)
@@ -168,7 +171,7 @@ class _Planner(Ledger):
             before = self.budget.work
             try:
                 next(stages[i])
-                spent[i] += self.budget.work - before + TURN
+                spent[i] += self.budget.work - before + TURN_WORK
             except StopIteration:
                 del stages[i], spent[i]
             spent += [min(spent, default=0)] * (len(stages) - len(spent))
@@ -180,18 +183,18 @@ class _Planner(Ledger):
         yield self.table.copy()
         for name in ("mean", "qmdp"):
             table = np.zeros_like(self.table)
-            baselines.TABLES[name](self.model, table, self.look)
+            baselines.TABLES[name](self.model, table, self.check_clock)
             yield table
         for m in np.argsort(-self.view.w, kind="stable")[:6]:
             yield self.known_action[:, m].copy()
 
     # ------------------------------------------------------------------ from below
 
-    def raise_policy(self, warm: Ints | None, patience: int) -> Stage:
+    def raise_policy(self, warm: Ints | None, kicks: int) -> Stage:
         """Climb from several tables, then kick the best."""
         for table in self.starts(warm):
             yield from self.climb(table)
-        yield from self.kick(patience)
+        yield from self.kick(kicks)
 
     def climb(self, table: Ints, start: Floats | None = None, sweeps: int = 200) -> Stage:
         """Coordinate ascent in place."""
@@ -202,26 +205,26 @@ class _Planner(Ledger):
                 self.raise_lower(value, table)
             yield
 
-    def kick(self, patience: int) -> Stage:
-        """Perturb the best policy and climb again, until `patience` kicks in a row gained nothing.
+    def kick(self, most_failures: int) -> Stage:
+        """Perturb the best policy and climb again, until so many kicks in a row gained nothing.
 
         More than a millionth is a gain. The kicks are, alternately, two sweeps with the contexts'
         weights blurred (which finds other routes), and random actions in a tenth of the places
         (which mends the route).
         """
-        since = 0
-        while since < patience:
+        failures = 0
+        while failures < most_failures:
             before, table = self.lower, self.table.copy()
-            if since % 2 == 0:
-                blur = np.exp(BLUR * self.random.standard_normal((self.view.M, 1)))
+            if failures % 2 == 0:
+                blur = np.exp(WEIGHT_BLUR * self.random.standard_normal((self.view.M, 1)))
                 yield from self.climb(table, self.view.start * blur, 2)
             else:
-                hit = self.random.random(table.shape) < SHAKEN
+                hit = self.random.random(table.shape) < SHAKEN_SHARE
                 width = np.diff(self.view.choice_ptr)
                 pick = self.random.integers(0, width, table.shape)
                 table[hit] = self.view.choice[self.view.choice_ptr[:-1] + pick][hit]
             yield from self.climb(table)
-            since = 0 if self.lower - before > 1e-6 * self.scale else since + 1
+            failures = 0 if self.lower - before > 1e-6 * self.scale else failures + 1
 
     # ------------------------------------------------------------------ from above
 
@@ -230,12 +233,12 @@ class _Planner(Ledger):
         contexts = int((self.view.w > 0).sum())
         sizes = sorted({min(k, contexts) for k in (2, 3, 4, 5, 8, contexts)})
         best: GridBound | None = None
-        for limit in LADDER:
+        for limit in GRID_VERTICES:
             before = self.upper
             for K in sizes if best is None else [best.K]:
                 N = finest(K, limit)
                 groups = -(-contexts // K)
-                if N == 0 or self.lacks(grid_bytes(self.view, groups, K, N)):
+                if N == 0 or self.lacks(bound_bytes(self.view, groups, K, N)):
                     continue
                 bound = yield from self.build_grid(K, N, groups)
                 if best is None or bound.root < best.root:
@@ -243,7 +246,7 @@ class _Planner(Ledger):
                 self.cut_upper(bound.root)
             open_gap = before - self.lower
             gain = (before - self.upper) / open_gap if open_gap > 0 else 0.0
-            if best is None or (limit > LADDER[0] and gain < 0.1):
+            if best is None or (limit > GRID_VERTICES[0] and gain < 0.1):
                 break
         if best is None or len(best.group_ptr) > 2:
             self.stages.append(self.allow_memory())
@@ -253,7 +256,7 @@ class _Planner(Ledger):
 
     def build_grid(self, K: int, N: int, groups: int) -> Generator[None, None, GridBound]:
         """A grid bound; its work is spent little by little."""
-        work, spent = grid_work(self.view, groups, K, N), 0
+        work, spent = bound_work(self.view, groups, K, N), 0
         for bound in grid_bound(self.view, self.known, K, N):
             if bound is None:
                 piece = min(PIECE, work - spent)
@@ -269,8 +272,6 @@ class _Planner(Ledger):
 
         Rewards are hidden: a Markov policy does not look at them, and the bound is the lower.
         """
-        from latentmdp.planning.history import plan_history
-
         limit, most = MEMORY_WORK
         self.method += "+memory"
 
@@ -317,10 +318,10 @@ class _Planner(Ledger):
             jump = (
                 may_jump
                 and before >= 1_000
-                and math.log(last) + steps * math.log(last / before) < math.log(PATIENCE)
+                and math.log(last) + steps * math.log(last / before) < math.log(LEVEL_NODES)
             )
             if jump:  # at this rate of growth the last level can be afforded at once
-                limit, threshold = PATIENCE, self.lower
+                limit, threshold = LEVEL_NODES, self.lower
             nodes = yield from self.prove(search, threshold, limit)
             if jump:
                 may_jump = False
@@ -330,7 +331,7 @@ class _Planner(Ledger):
                 last, before = nodes, last
                 if nodes < 1_000:
                     step *= 2
-                elif nodes > PATIENCE / 8:
+                elif nodes > LEVEL_NODES / 8:
                     step /= 2
 
     def prove(
@@ -340,7 +341,7 @@ class _Planner(Ledger):
         search.restart(threshold)
         begun = search.nodes
         node_work = 50 * self.view.M * len(self.view.choice) // self.view.S
-        quantum = max(1, min(QUANTUM, PIECE // (node_work + self.view.S * self.view.M) * 10))
+        quantum = max(1, min(MOST_NODES, PIECE // (node_work + self.view.S * self.view.M) * 10))
         minutes = math.inf if self.budget.time_limit is None else self.budget.time_limit / 60
         finished = False
         while not finished:
@@ -356,7 +357,7 @@ class _Planner(Ledger):
                 yield from self.climb(table)
             if not finished and search.nodes - begun > most:
                 return None
-            self.search_is_slow = search.nodes - begun > PATIENCE * max(1.0, minutes)
+            self.search_is_slow = search.nodes - begun > LEVEL_NODES * max(1.0, minutes)
             if self.progress is not None:
                 self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)
             yield

@@ -5,20 +5,30 @@
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.history_grid import list_vertices
+from latentmdp.kernels.markov_grid import first_bounds, solve_vertices, vertex_rows
+from latentmdp.kernels.markov_search import (
+    BoundedModel,
+    DecisionStack,
+    SearchScratch,
+    search_policies,
+)
+from latentmdp.kernels.markov_sweep import MarkovView
+from latentmdp.kernels.structs import Indices
 from latentmdp.planning.belief_grid import n_vertices, rank_table
-from latentmdp.planning.markov_view import PIECE, MarkovView, step_spans
+from latentmdp.planning.markov_view import PIECE, step_spans
 
 
 class GridBound(NamedTuple):
     """`U_t(s, belief)` for groups of at most `K` contexts on grids of resolution `N`."""
 
-    order: Ints  # (m,) contexts of positive weight, group by group
-    group_ptr: Ints  # (G + 1,)
+    order: Indices  # (m,) contexts of positive weight, group by group
+    group_ptr: Indices  # (G + 1,)
     K: int
     N: int
     rank: Ints  # (K, N + 2) for numbering vertices
@@ -26,24 +36,20 @@ class GridBound(NamedTuple):
     first: Floats  # (S,) at the first step, by state
     root: float  # their sum: the bound on the whole problem
 
-    def spend(self, view: MarkovView) -> int:
-        """Row backups it took to build."""
-        return grid_work(view, len(self.group_ptr) - 1, self.K, self.N)
 
-
-def grid_work(view: MarkovView, groups: int, K: int, N: int) -> int:
+def bound_work(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Row backups (about) to build a grid bound."""
     return groups * n_vertices(K, N) * len(view.choice) * view.H * min(K, 4)
 
 
-def grid_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
+def bound_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Memory (about) of a grid bound: its table, and the sparse rows of one group."""
     spread = (len(view.next) // max(1, view.M * view.S * view.A) + 1) * min(K, 4)
     rows = n_vertices(K, N) * len(view.choice)
     return 8 * groups * view.H * view.S * n_vertices(K, N) + 16 * rows * spread * min(K, 4)
 
 
-def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints, Ints]:
+def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Indices, Indices]:
     """`(order, group_ptr)`: contexts that want different actions go into one group.
 
     Being told the group is worth little if all its members are in conflict. Contexts are sorted
@@ -52,7 +58,7 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
     """
     contexts = np.flatnonzero(view.w > 0)
     if groups == 1:
-        return contexts, np.array([0, len(contexts)])
+        return contexts.astype(np.uint32), np.array([0, len(contexts)], dtype=np.uint32)
     later = values[min(1, view.H - 1)]  # (M, S)
     M, S, A = view.M, view.S, view.A
     context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(view.indptr))
@@ -66,7 +72,7 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Ints
     ranked = contexts[np.argsort(direction[:, -1], kind="stable")]
     parts = [ranked[g::groups] for g in range(groups)]
     ptr = np.cumsum([0, *(len(part) for part in parts)])
-    return np.concatenate(parts), ptr.astype(np.int64)
+    return np.concatenate(parts).astype(np.uint32), ptr.astype(np.uint32)
 
 
 def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[GridBound | None]:
@@ -74,9 +80,6 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
 
     They are the values of knowing the context.
     """
-    from latentmdp.kernels import markov_grid
-    from latentmdp.kernels.history_grid import list_vertices
-
     contexts = int((view.w > 0).sum())
     groups = -(-contexts // K)
     order, group_ptr = spread_contexts(view, values, groups)
@@ -86,8 +89,9 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
     list_vertices(N, rank, points)
     V, S, C = len(points), view.S, len(view.choice)
     table = np.empty((groups, view.H, S, V))
+    part, jump = np.empty(K), np.empty(K, dtype=np.int64)
     scratch = (
-        np.empty((S, K)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool), _cell(K),
+        np.empty((S, K)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), part, jump,
     )  # fmt: skip
     reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
     spread = len(view.next) // (view.S * view.A) + 1  # outcomes of a vertex's row, about
@@ -98,41 +102,28 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
         for _ in range(2):  # count, then fill
             at = 0
             for s in range(0, S, states):
-                lo, hi = view.choice_ptr[s], view.choice_ptr[min(s + states, S)]
-                markov_grid.vertex_rows(
-                    points, members, N, rank, S, view.indptr, view.next, view.prob,
-                    view.row_reward, view.A, np.clip(view.choice_ptr, lo, hi), view.choice,
-                    *scratch, ptr, index[at:], mass[at:], reward,
-                )  # fmt: skip
+                lo, hi = (int(view.choice_ptr[i]) for i in (s, min(s + states, S)))
+                some = view._replace(choice_ptr=np.clip(view.choice_ptr, lo, hi))
+                vertex_rows(
+                    some, points, members, N, rank, *scratch, ptr, index[at:], mass[at:], reward
+                )
                 ptr[lo * V + 1 : hi * V + 1] += at
                 at = int(ptr[hi * V])
                 yield None
             index, mass = (index, mass) if len(index) else _room(at)
         for first, stop in reversed(step_spans(view.H, C * V * spread)):
-            markov_grid.solve_vertices(
+            solve_vertices(
                 ptr, index, mass, reward, view.choice_ptr, view.discount, table[g], first, stop
             )
             yield None
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
-    at_first = np.array(
-        [
-            markov_grid.bound_at(start[s], group_ptr, N, rank, table, 0, s, _cell(K))
-            for s in range(S)
-        ]
-    )
+    at_first = np.empty(S)
+    first_bounds(start, group_ptr, N, rank, table, part, jump, at_first)
     yield GridBound(order, group_ptr, K, N, rank, table, at_first, float(at_first.sum()))
 
 
 def _room(n: int) -> tuple[Ints, Floats]:
     return np.empty(n, dtype=np.int64), np.empty(n)
-
-
-def _cell(K: int) -> Any:
-    """Scratch for cells over `K` contexts."""
-    from latentmdp.kernels.markov_grid import Cell
-
-    whole = np.empty((3, K), dtype=np.int64)
-    return Cell(np.empty(K), np.empty(K), whole[0], whole[1], whole[2], np.empty(K))
 
 
 class BranchAndBound:
@@ -143,8 +134,6 @@ class BranchAndBound:
     """
 
     def __init__(self, view: MarkovView, bound: GridBound, slack: float) -> None:
-        from latentmdp.kernels.markov_search import Scratch, Stack, Tree
-
         H, S, m, K = view.H, view.S, len(bound.order), bound.K
         B = int(np.diff(view.choice_ptr).max())
         L = _log_length(view)
@@ -153,30 +142,30 @@ class BranchAndBound:
         self.nodes = 0
         self.policy: Ints | None = None
         self._found = np.zeros((H, S), dtype=np.int64)
-        self._tree = Tree(
-            bound.order, bound.group_ptr, bound.N, bound.rank, bound.table, view.row_reward,
-            view.indptr, view.next, view.prob, view.discount, view.A, view.choice_ptr, view.choice,
+        self._model = BoundedModel(
+            view, bound.order, bound.group_ptr, bound.N, bound.rank, bound.table
+        )
+        self._scratch = SearchScratch(
+            np.empty((S, m)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), np.empty(K),
+            np.empty(K, dtype=np.int64),
         )  # fmt: skip
-        self._scratch = Scratch(
-            np.empty((S, m)), np.empty(S, dtype=np.int64), np.zeros(S, dtype=bool), _cell(K),
-        )  # fmt: skip
-        self._stack = Stack(
+        self._stack = DecisionStack(
             place=np.zeros(3, dtype=np.int64),
             mass=np.zeros((H + 1, S, m)),
             later=np.zeros((H + 1, S)),
-            state=np.zeros((H, S), dtype=np.int64),
-            count=np.zeros(H, dtype=np.int64),
+            state=np.zeros((H, S), dtype=np.uint32),
+            n_states=np.zeros(H, dtype=np.uint32),
             undecided=np.zeros((H, S + 1)),
             earned=np.zeros((H + 1, S + 1)),
-            choice=np.zeros((H, S, B), dtype=np.int64),
+            choice=np.zeros((H, S, B), dtype=np.uint32),
             bound=np.zeros((H, S, B)),
-            tried=np.zeros((H, S), dtype=np.int64),
-            width=np.zeros((H, S), dtype=np.int64),
-            log_ptr=np.zeros((H, S + 1), dtype=np.int64),
-            log_state=np.zeros(L, dtype=np.int64),
+            tried=np.zeros((H, S), dtype=np.uint32),
+            width=np.zeros((H, S), dtype=np.uint32),
+            log_ptr=np.zeros((H, S + 1), dtype=np.uint32),
+            log_state=np.zeros(L, dtype=np.uint32),
             log_later=np.zeros(L),
             log_mass=np.zeros((L, m)),
-            policy=np.zeros((H, S), dtype=np.int64),
+            policy=np.zeros((H, S), dtype=np.uint32),
         )
         self._stack.mass[0] = view.start[bound.order].T
         self._first = bound.first
@@ -192,11 +181,9 @@ class BranchAndBound:
 
     def advance(self, max_nodes: int) -> bool:
         """Expand up to `max_nodes`; whether the search is finished."""
-        from latentmdp.kernels.markov_search import search
-
         before = self.threshold
-        finished, nodes, self.threshold = search(
-            self._tree, self._stack, self._scratch, self.threshold, self.slack, self._found,
+        finished, nodes, self.threshold = search_policies(
+            self._model, self._stack, self._scratch, self.threshold, self.slack, self._found,
             max_nodes,
         )  # fmt: skip
         self.nodes += nodes

@@ -2,21 +2,23 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from latentmdp._interrupts import interrupts_raised
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation import evaluate
+from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import insisting_on_interrupts
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.planning.history import plan_history
+from latentmdp.planning.markov import plan_markov
+from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.policy_class import check_policy_class
 
-Progress = Callable[[float, int, float, float], None]
-
-CLASSES = ("history", "markov")
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
 
@@ -108,7 +110,7 @@ def plan(
     warm_policy = _as_policy(warm, model)
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
-        warm_value = _value(model, warm_policy)
+        warm_value = evaluate(model, warm_policy).value
     limits: dict[str, Any] = {
         "gap": gap,
         "time_limit": _left(time_limit, time.perf_counter() - begun),
@@ -116,15 +118,11 @@ def plan(
         "memory_limit": _memory(memory_limit),
         "progress": progress,
     }
-    found: Any
+    found: SearchResult
     if policy_class == "markov":
-        from latentmdp.planning.markov import plan_markov
-
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
         found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
     else:
-        from latentmdp.planning.history import plan_history
-
         found = plan_history(model, method=method, **limits)
     policy, lower = found.policy, found.lower
     if warm_policy is not None and warm_value > lower:
@@ -158,7 +156,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
 
 def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
-    with insisting_on_interrupts():
+    with interrupts_raised():
         return plan(model, policy_class, **options)
 
 
@@ -180,12 +178,6 @@ def _status(model: LatentMDP, status: str, lower: float, upper: float, gap: floa
     return status
 
 
-def _value(model: LatentMDP, policy: PolicyGraph) -> float:
-    from latentmdp.evaluation import evaluate
-
-    return evaluate(model, policy).value
-
-
 def _left(time_limit: float | None, seconds: float) -> float | None:
     """What is left of the time limit after so many seconds; None if there is no limit."""
     if time_limit is None or math.isinf(time_limit):
@@ -203,16 +195,11 @@ def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
             policy = PolicyGraph.from_table(table)
         except (ModelError, ValueError, TypeError) as error:
             raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    check_fits(model, policy)
-    return policy
+    return fitted(model, policy)
 
 
 def _memory(limit: int | None) -> int:
-    if limit is not None:
-        return int(limit)
-    from latentmdp.formats.files import memory_budget
-
-    return memory_budget()
+    return memory_budget() if limit is None else int(limit)
 
 
 def _check_arguments(
@@ -227,8 +214,7 @@ def _check_arguments(
 ) -> None:
     if not isinstance(model, LatentMDP):
         raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
-    if policy_class not in CLASSES:
-        raise ModelError(f"policy_class must be history or markov; it is {policy_class!r}")
+    check_policy_class(policy_class)
     if gap is not None and not (_number(gap) and 0 <= gap < math.inf):
         raise ModelError(f"gap must be a number of at least 0, or None; it is {gap!r}")
     if time_limit is not None and not (_number(time_limit) and time_limit > 0):

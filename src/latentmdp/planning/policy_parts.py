@@ -1,12 +1,12 @@
 """Assemble a policy graph from parts: a default Markov policy, grid policies, searched nodes."""
 
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.planning.joint import Joint
+from latentmdp.kernels.beliefs import ObservationModel
+from latentmdp.kernels.history_grid import BeliefGrid, follow_policies, write_policies
 from latentmdp.policy import PolicyGraph
 
 
@@ -36,7 +36,7 @@ class PolicyParts:
         none = np.zeros(0, dtype=np.int64)
         zeros = np.zeros(H * S, dtype=np.int64)
         step, state = np.repeat(np.arange(H), S), np.tile(np.arange(S), H)
-        self.blocks = [
+        self.blocks: list[tuple[np.ndarray, ...]] = [
             (self.default.reshape(-1), step, state, table.reshape(-1), zeros, none, none, none)
         ]
 
@@ -53,29 +53,33 @@ class PolicyParts:
         self.count += n
         return np.arange(self.count - n, self.count)
 
-    def fill(self, *block: Ints) -> None:
+    def fill(self, *block: np.ndarray) -> None:
         """Node numbers, step, state, action, degree; symbol, next, target of the successors."""
-        self.blocks.append(block)  # type: ignore[arg-type]
+        self.blocks.append(block)
 
     def add_grid(
-        self, joint: Joint, grid: Any, step: Ints, state: Ints, vertex: Ints, rung: int
+        self,
+        observations: ObservationModel,
+        grid: BeliefGrid,
+        step: np.ndarray,
+        state: np.ndarray,
+        vertex: np.ndarray,
+        level: int,
     ) -> Ints:
         """Node numbers of the grid's policies at the given points; adds what they lead to."""
-        from latentmdp.kernels.history_grid import follow_policies, write_policies
-
         if len(step) == 0:
             return np.zeros(0, dtype=np.int64)
         H, S, V = grid.action.shape
-        fixed = self.fixed if rung == 0 else -1
+        fixed = self.fixed if level == 0 else -1
         wanted = np.zeros((H, S, V), dtype=np.uint8)
         wanted[step, state, vertex] = 1
         count = np.zeros(2, dtype=np.int64)
-        follow_policies(joint, grid, fixed, wanted, count)
+        follow_policies(observations, grid, fixed, wanted, count)
         n, edges = int(count[0]), int(count[1])
         new = self.reserve(n, edges)
         nodes = [np.empty(n, dtype=np.int64) for _ in range(4)]
         links = [np.empty(edges, dtype=np.int64) for _ in range(3)]
-        write_policies(joint, grid, fixed, wanted, *nodes, *links)
+        write_policies(observations, grid, fixed, wanted, *nodes, *links)
         number = np.full((H, S, V), -1, dtype=np.int64)
         if fixed >= 0:
             number[:, :, fixed] = self.default

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.report.html import Html, join, section, table, tag
+from markupsafe import Markup
+
+from latentmdp.report.html import section, table, tag
 
 if TYPE_CHECKING:
     from latentmdp.theory.audit_report import AuditReport
@@ -21,7 +23,7 @@ _MEANING = {
 
 def audit_section(
     audits: Sequence[tuple[str, "AuditReport"]], normalised: Sequence[str] = ()
-) -> Html:
+) -> Markup:
     """One table for each audited run, and a line that says how it went.
 
     `normalised`: the units of models whose rewards are not as they were given.
@@ -40,7 +42,7 @@ def audit_section(
     return section("audit", "Audit", words, *parts)
 
 
-def _one(name: str, report: "AuditReport") -> list[Html]:
+def _one(name: str, report: "AuditReport") -> list[Markup]:
     verdict = "Everything that was promised held." if report.held else "Not everything held."
     rows = [
         (tag("code", row.name), row.promise, row.measured, row.margin, _verdict(row.verdict),
@@ -55,11 +57,11 @@ def _one(name: str, report: "AuditReport") -> list[Html]:
     if report.faults:
         found.append(tag("ul", *(tag("li", fault) for fault in report.faults)))
     used = list(dict.fromkeys(row.verdict for row in report.rows))
-    keys = join((f"{v}: {_MEANING.get(v, v)}" for v in used if v != "held"), "; ")
+    keys = "; ".join(f"{v}: {_MEANING.get(v, v)}" for v in used if v != "held")
     return [*found, tag("p", keys, ".", class_="small soft")] if keys else found
 
 
-def _verdict(verdict: str) -> Html:
+def _verdict(verdict: str) -> Markup:
     kind = "held" if verdict in _GOOD else "broken" if verdict in _BAD else "open"
     sign = {"held": "✓", "broken": "✗", "open": "–"}[kind]
     return tag("span", f"{sign} {verdict}", class_=f"verdict {kind}")

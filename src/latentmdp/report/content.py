@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.evaluation import evaluate
+from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
     common_best,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
     from latentmdp.report.groups import Group
 
-BUDGET = 4_000_000  # bytes for the explorer's policies
+POLICY_BYTES = 4_000_000  # bytes for the explorer's policies
 MAX_SOURCES = 16  # learners in the explorer
 
 
@@ -41,12 +42,12 @@ def content(
     `shown` are the runs in the units of the page. The explorer gets models and policies in their
     own units and converts what it shows.
     """
-    models, which = distinct_models(runs)
-    groups = group_runs(runs, which)
+    models, model_of = distinct_models(runs)
+    groups = group_runs(runs, model_of)
     members = [[runs[i] for i in group.runs] for group in groups]
-    of_run = common_best(shown, which, [plan for _, plan in plans])
+    of_run = common_best(shown, model_of, [plan for _, plan in plans])
     best = [of_run[group.runs[0]] for group in groups]
-    read = [[shown[i] for i in group.runs] for group in groups]
+    members_shown = [[shown[i] for i in group.runs] for group in groups]
     user = [run.units == "user units" for run in shown]
     places = [folders[group.runs[0]] for group in groups]
     sources, left_out = _sources(groups, members, best, phases, places, progress)
@@ -59,13 +60,14 @@ def content(
     data: dict[str, Any] = {
         "groups": [
             {"label": group.label, "curves": curves(found, value)}
-            for group, found, value in zip(groups, read, best, strict=True)
+            for group, found, value in zip(groups, members_shown, best, strict=True)
         ],
-        **_limits(groups, members, read),
+        **_limits(groups, members, members_shown),
         "optima": _optima(groups, members, best),
         "units": units_of(shown),
         "models": [
-            world(model) | {"userUnits": any(u for u, m in zip(user, which, strict=True) if m == i)}
+            world(model)
+            | {"userUnits": any(u for u, m in zip(user, model_of, strict=True) if m == i)}
             for i, model in enumerate(models)
         ],
         "sources": sources,
@@ -78,14 +80,15 @@ def content(
         ],
     }
     if plans:
-        value = context_optimal(models[0])[0][0]  # (M, S)
-        known = float(models[0].w @ (models[0].nu * value).sum(axis=1))
+        known = knowing_the_context(models[0])
         data["informed"] = models[0].in_user_units(known) if user[0] else known
     return data
 
 
 def _limits(
-    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], read: Sequence[Sequence["Run"]]
+    groups: Sequence["Group"],
+    members: Sequence[Sequence["Run"]],
+    members_shown: Sequence[Sequence["Run"]],
 ) -> dict[str, Any]:
     """Bounds on regret and on updates, each drawn once for all groups that share it."""
     regret: dict[str, dict[str, Any]] = {}
@@ -100,19 +103,19 @@ def _limits(
         )
         > 1
     )
-    for group, found, shown in zip(groups, members, read, strict=True):
+    for group, found, shown in zip(groups, members, members_shown, strict=True):
         run = found[0]
-        one = run.model.reward_scale if shown[0].units == "user units" else 1.0  # a difference of 1
+        unit = run.model.reward_scale if shown[0].units == "user units" else 1.0
         x = episode_grid(min(run.episodes for run in found))
         suffix = f", {group.label}" if several else ""
         bound = upper_limit(run, x)
         if bound is not None:
             name = f"theorem's upper bound{suffix}"
-            y = rounded(one * bound["curve"])
+            y = rounded(unit * bound["curve"])
             regret.setdefault(name, {"name": name, "x": x.tolist(), "y": y,
                                      "dash": "5 4", "off": len(regret) > 0})  # fmt: skip
         name = f"losing every episode{suffix}"
-        y = rounded(x * one * run.best_value)
+        y = rounded(x * unit * run.best_value)
         regret.setdefault(name, {"name": name, "x": x.tolist(), "y": y,
                                  "dash": "1 3", "off": True})  # fmt: skip
         name = f"the most that doubling allows{suffix}"
@@ -123,7 +126,7 @@ def _limits(
             name = f"lower bound for any learner{suffix}"
             if name not in {entry["name"] for entry in lower}:
                 lower.append({"name": name, "x": least["episode"],
-                              "y": one * least["value"]})  # fmt: skip
+                              "y": unit * least["value"]})  # fmt: skip
     kept = sorted(regret.values(), key=lambda limit: bool(limit["off"]))[:6]
     return {"limits": kept, "updateLimits": list(updates.values()), "lowerLimits": lower}
 
@@ -155,7 +158,7 @@ def _sources(
 ) -> tuple[list[dict[str, Any]], str]:
     """Policies of each group's first run, as many as the budget allows; and what was left out."""
     sources: list[dict[str, Any]] = []
-    left = BUDGET
+    left = POLICY_BYTES
     notes = []
     for i, (group, found) in enumerate(zip(groups, members, strict=True)):
         if i >= MAX_SOURCES:

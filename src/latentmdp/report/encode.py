@@ -21,7 +21,7 @@ WIDTHS: dict[str, type[np.unsignedinteger[Any]]] = {
 }
 
 
-def whole(values: Any) -> str:
+def pack_whole(values: Any) -> str:
     """Whole numbers from 0 to 2^32 - 1."""
     array = np.asarray(values).reshape(-1)
     largest = int(array.max(initial=0))
@@ -32,16 +32,16 @@ def whole(values: Any) -> str:
     raise AssertionError(f"whole numbers must be below 2^32; found {largest}")
 
 
-def real(values: Any) -> Any:
+def pack_real(values: Any) -> Any:
     """Numbers, to the bit."""
     array = np.asarray(values, dtype=np.float64).reshape(-1)
     distinct, index = np.unique(array, return_inverse=True)
     if len(distinct) < 2**16 and 4 * len(distinct) <= len(array):
-        return {"values": distinct.tolist(), "index": whole(index)}
+        return {"values": distinct.tolist(), "index": pack_whole(index)}
     return f"f64:{_base64(array.astype('<f8'))}"
 
 
-def unit(values: Any) -> str:
+def pack_unit(values: Any) -> str:
     """Numbers in [0, 1], rounded to 1/65535."""
     array = np.clip(np.asarray(values, dtype=np.float64).reshape(-1), 0.0, 1.0)
     return f"q16:{_base64(np.rint(array * 65535).astype('<u2'))}"

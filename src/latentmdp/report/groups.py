@@ -27,24 +27,24 @@ class Group:
 
 
 def distinct_models(runs: Sequence["Run"]) -> tuple[list["LatentMDP"], list[int]]:
-    """The different models, and which of them each run has."""
+    """The different models, and for each run the index of its own."""
     models: list[LatentMDP] = []
-    which = []
+    model_of = []
     for run in runs:
         for i, model in enumerate(models):
             if run.model is model or run.model == model:
-                which.append(i)
+                model_of.append(i)
                 break
         else:
-            which.append(len(models))
+            model_of.append(len(models))
             models.append(run.model)
-    return models, which
+    return models, model_of
 
 
-def group_runs(runs: Sequence["Run"], which: Sequence[int]) -> list[Group]:
+def group_runs(runs: Sequence["Run"], model_of: Sequence[int]) -> list[Group]:
     """Groups in order of their first run; labels say what tells the groups apart."""
     settings = []
-    for run, model in zip(runs, which, strict=True):
+    for run, model in zip(runs, model_of, strict=True):
         setting = asdict(run.spec) | {"model": model, "played": run.episodes}
         del setting["seed"]
         settings.append(setting)
@@ -53,7 +53,7 @@ def group_runs(runs: Sequence["Run"], which: Sequence[int]) -> list[Group]:
     for i, setting in enumerate(settings):
         groups.setdefault(str(setting), []).append(i)
     return [
-        Group(_label(settings[members[0]], varying), which[members[0]], tuple(members))
+        Group(_label(settings[members[0]], varying), model_of[members[0]], tuple(members))
         for members in groups.values()
     ]
 
@@ -85,7 +85,7 @@ def episode_grid(episodes: int) -> np.ndarray:
 
 
 def common_best(
-    runs: Sequence["Run"], which: Sequence[int], plans: Sequence["Plan"] = ()
+    runs: Sequence["Run"], model_of: Sequence[int], plans: Sequence["Plan"] = ()
 ) -> list[float]:
     """For each run the best value of its class that anything in the report knows of.
 
@@ -94,7 +94,7 @@ def common_best(
     best: dict[tuple[int, str], float] = {}
     for plan in plans:
         best[0, plan.policy_class] = max(plan.lower, best.get((0, plan.policy_class), plan.lower))
-    places = [(model, run.spec.policy_class) for run, model in zip(runs, which, strict=True)]
+    places = [(model, run.spec.policy_class) for run, model in zip(runs, model_of, strict=True)]
     for run, place in zip(runs, places, strict=True):
         best[place] = max(best.get(place, run.best_value), run.best_value)
     return [best[place] for place in places]

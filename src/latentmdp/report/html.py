@@ -1,49 +1,44 @@
-"""HTML from data, with every text escaped: the only place of the report that writes tags."""
+"""HTML from data, with every text escaped: the only place of the report that writes tags.
 
-import html
+`Markup` is text that is HTML already; everything else is escaped when it is put into it. The page
+around the sections is the template `page/page.html`.
+"""
+
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-class Html(str):
-    """Text that is HTML already; everything else is escaped when it is put into a page."""
-
-    __slots__ = ()
+TEMPLATES = Environment(
+    loader=PackageLoader("latentmdp.report", "page"), autoescape=True, undefined=StrictUndefined,
+    keep_trailing_newline=True,
+)  # fmt: skip
 
 
 class Figure(str):
-    """A number that is written already; tables put it to the right like others."""
+    """A number that is formatted already; tables align it to the right like other numbers."""
 
     __slots__ = ()
 
 
-def text(value: Any) -> Html:
-    """Escaped, unless it is HTML already."""
-    return value if isinstance(value, Html) else Html(html.escape(str(value), quote=True))
-
-
-def tag(name: str, *children: Any, **attributes: Any) -> Html:
+def tag(name: str, *children: Any, **attributes: Any) -> Markup:
     """An element; `class_` and `for_` lose their underscore, other underscores become dashes."""
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+    written = Markup().join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
         for key, value in attributes.items()
         if value is not None
     )
-    return Html(f"<{name}{written}>{''.join(text(child) for child in children)}</{name}>")
+    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup().join(children))
 
 
-def join(parts: Iterable[Any], between: str = "\n") -> Html:
-    """Several pieces, one after the other."""
-    return Html(between.join(text(part) for part in parts))
-
-
-def section(ident: str, title: str, *children: Any) -> Html:
+def section(ident: str, title: str, *children: Any) -> Markup:
     """A landmark with a heading of its own."""
     heading = tag("h2", title, id=f"{ident}-title")
     return tag("section", heading, *children, id=ident, aria_labelledby=f"{ident}-title")
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Html:
+def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
     """A table that scrolls by itself; numbers to the right, the first cell names its row."""
     body = []
     numeric: set[int] = set()

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.domains.lower_bound import encoding_length, hard_instance, tree_depth
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.report.encode import rounded
+from latentmdp.theory.bounds import lower_bound, max_updates, upper_bound
+from latentmdp.theory.exploration import exploring_from
+from latentmdp.theory.optimistic import PAPER_ALGORITHMS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
-LARGE = 2**23  # nodes x contexts x states of an optimistic evaluation that is done 40 times
-PROVED = ("mvp", "bernstein")  # the algorithms of the theorem
+LARGEST_EVALUATION = 2**23  # nodes x contexts x states; it is done 40 times
 
 
 def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
@@ -23,10 +26,8 @@ def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
     `iota` is that of the planned number of episodes, as in the learner's bonuses; `Var*` is bounded
     by what any total in an interval can have, a quarter of its squared length.
     """
-    from latentmdp.theory.bounds import upper_bound
-
     spec, model = run.spec, run.model
-    if spec.algorithm not in PROVED or spec.bonus_scale < 1.0:
+    if spec.algorithm not in PAPER_ALGORITHMS or spec.bonus_scale < 1.0:
         return None
     variance = (model.max_return - model.min_return) ** 2 / 4.0
     bound = upper_bound(
@@ -39,26 +40,20 @@ def upper_limit(run: "Run", grid: np.ndarray) -> dict[str, Any] | None:
 
 def update_limit(run: "Run", grid: np.ndarray) -> list[float | None]:
     """`M S A (log2(H k) + 1)`: the most updates that doubling allows."""
-    from latentmdp.theory.bounds import max_updates
-
     model = run.model
     return rounded([max_updates(model.M, model.S, model.A, model.H, int(k)) for k in grid])
 
 
 def exploring_begins(run: "Run") -> float | None:
     """The episode from which bonuses no longer cover the run's last policy; None for large ones."""
-    from latentmdp.theory.exploration import exploring_from
-
     policy = run.policy
-    if policy.N * run.model.M * run.model.S > LARGE:
+    if policy.N * run.model.M * run.model.S > LARGEST_EVALUATION:
         return None
     return exploring_from(run.model, policy, run.spec)
 
 
 def lower_limit(run: "Run") -> dict[str, Any] | None:
     """Theorem 3 at the run's end, if the model is a hard instance tied to that many episodes."""
-    from latentmdp.theory.bounds import lower_bound
-
     instance = recognised(run.model)
     if instance is None or run.spec.policy_class != "history":
         return None
@@ -72,8 +67,6 @@ def lower_limit(run: "Run") -> dict[str, Any] | None:
 
 def recognised(model: LatentMDP) -> Any:
     """The hard instance that a model is, found by its names and proved by building it again."""
-    from latentmdp.domains.lower_bound import encoding_length, hard_instance, tree_depth
-
     if model.context_names is None or model.state_names is None or "g" not in model.state_names:
         return None
     found = [re.fullmatch(r"secret s(\d+) a(\d+)", name) for name in model.context_names]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.optimism.confidence import RULES, Setting
-from latentmdp.optimism.model import Known, OptimisticModel
+from latentmdp.optimism.confidence import RULES
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
 from latentmdp.policy import PolicyGraph
 
@@ -34,11 +35,8 @@ def optimistic_actions(run: "Run", counts: "Counts", policy: PolicyGraph) -> np.
     work = model.M * model.S**2 * model.A * model.H + policy.N * model.M * model.S
     if work > MAX_WORK or policy.N * model.M * model.A > MAX_KEPT:
         return None
-    known, spec = Known.of(model), run.spec
-    setting = Setting(
-        known.M, known.S, known.A, known.H, spec.episodes, spec.delta, spec.bonus_scale
-    )
-    return _alternatives(Reference(OptimisticModel.of(known, counts, rule, setting)), policy)
+    optimistic = OptimisticModel.of(Known.of(model), counts, rule, run.spec.setting(model))
+    return _alternatives(Reference(optimistic), policy)
 
 
 def _alternatives(reference: Reference, policy: PolicyGraph) -> np.ndarray:

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.formats.strict_json import write_json
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
-from latentmdp.report.encode import unit, whole
+from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
+from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
     from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
 
-FILE = "explorer.json"
 PER_DECADE = 8  # phases that a collector keeps for each factor of ten in episodes
-LARGE = 20_000  # nodes and successors; a larger policy keeps only what the true model can reach
+LARGE_POLICY = 20_000  # nodes and successors; a larger one keeps what the true model can reach
 
 
 def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[int]:
@@ -54,8 +55,6 @@ def choose_phases(episode: np.ndarray, value: np.ndarray, count: int) -> list[in
 
 def run_phases(run: "Run", count: int, folder: Path | None = None) -> list[dict[str, Any]]:
     """The chosen phases of a run for the explorer; `count` 0 or 1 is the last policy alone."""
-    from latentmdp.report.stored_phases import load_phases
-
     table = run.state["table"]
     if len(table["episode"]) == 0:
         return []
@@ -132,8 +131,6 @@ def save_phases(
 
     `phases` are a collector's; without them `run.phases`, or a rerun.
     """
-    from latentmdp.formats.strict_json import write_json
-
     if phases is None:
         data = [phase for phase in run_phases(run, count + 1) if phase["length"] > 0]
     else:
@@ -144,16 +141,9 @@ def save_phases(
             np.array([p.episode for p in phases]), np.array([p.value for p in phases]), count
         )
         data = [phase_data(run, *pairs[i]) for i in chosen]
-    path = Path(folder) / FILE
+    path = Path(folder) / EXPLORER_FILE
     write_json(path, {"format": "latentmdp explorer", "of": identity(run), "phases": data})
     return path
-
-
-def identity(run: "Run") -> dict[str, Any]:
-    """What tells this run, as far as it has got, from others."""
-    table = run.state["table"]
-    sums = [float(np.sum(table[name])) for name in ("length", "value", "updates")]
-    return {**run.state["spec"], "episodes_played": run.episodes, "sums": sums}
 
 
 def _some(phases: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
@@ -192,7 +182,7 @@ def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
     policy = slim(run.model, policy)
     data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
     hoped = optimistic_actions(run, counts, policy)
-    return data if hoped is None else data | {"hoped": unit(hoped)}
+    return data if hoped is None else data | {"hoped": pack_unit(hoped)}
 
 
 def plan_phase(model: LatentMDP, policy: PolicyGraph, value: float) -> dict[str, Any]:
@@ -205,28 +195,11 @@ def slim(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
     if policy.is_markov:
         return policy
     policy = policy.prune()
-    if policy.N + len(policy.node) > LARGE:
+    if policy.N + len(policy.node) > LARGE_POLICY:
         policy = policy.prune(model)
-    if policy.N + len(policy.node) <= 10 * LARGE:
+    if policy.N + len(policy.node) <= 10 * LARGE_POLICY:
         policy = policy.merge()
     return policy
-
-
-def policy_data(policy: PolicyGraph) -> dict[str, Any]:
-    """The graph's arrays; a Markov policy's table alone."""
-    if policy.is_markov:
-        return {"table": whole(policy.table)}
-    return {
-        "step": whole(policy.step),
-        "state": whole(policy.state),
-        "action": whole(policy.action),
-        "degree": whole(np.diff(policy.indptr)),
-        "symbol": whole(policy.symbol),
-        "next": whole(policy.next),
-        "node": whole(policy.node),
-        "root": whole(policy.root),
-        "default": whole(policy.default),
-    }
 
 
 def visit_powers(snapshot: np.ndarray) -> str:
@@ -234,4 +207,4 @@ def visit_powers(snapshot: np.ndarray) -> str:
     power = np.zeros(len(snapshot), dtype=np.int64)
     seen = snapshot > 0
     power[seen] = np.log2(snapshot[seen]).astype(np.int64) + 1
-    return whole(power)
+    return pack_whole(power)

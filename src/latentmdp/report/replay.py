@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.belief import initial_belief, update_belief
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
+from latentmdp.policy import PolicyGraph, fitted
 
 _MASK = 0xFFFFFFFF
 
@@ -61,7 +61,7 @@ def page_episode(
     model: LatentMDP, policy: PolicyGraph, context: int, seed: int
 ) -> tuple[int, list[PageStep]]:
     """`(first state, steps)` of the episode that the page shows for this context and seed."""
-    check_fits(model, policy)
+    policy = fitted(model, policy)
     draw = uniforms(seed)
     first = state = _pick(model.nu[context], next(draw))
     cursor, belief = policy.cursor(state), initial_belief(model, state)

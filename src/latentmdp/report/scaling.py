@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from latentmdp.report.encode import rounded
-from latentmdp.report.html import Figure, Html, count, section, table, tag
+from latentmdp.report.html import Figure, count, section, table, tag
 from latentmdp.report.study import Study, Varied
 
 
@@ -57,7 +58,7 @@ def _line(points: Sequence[Any], slope: float, ends: Sequence[float] = ()) -> di
     return {"x": rounded(over, 12), "y": rounded(height)}
 
 
-def scaling_section(studies: Sequence[Study]) -> Html:
+def scaling_section(studies: Sequence[Study]) -> Markup:
     """Tables of exponents and the places of the charts."""
     parts: list[Any] = [
         tag("p", "How regret grows when one size of the problem grows. Each dot is one run; lines "
@@ -72,7 +73,7 @@ def scaling_section(studies: Sequence[Study]) -> Html:
     return section("scaling", "Scaling", *parts)
 
 
-def _exponents(study: Study) -> Html:
+def _exponents(study: Study) -> Markup:
     rows = [
         (_heading(varied), _power(varied.theorem_exponent),
          *(_interval(varied, name) for name in study.algorithms))
@@ -100,7 +101,7 @@ def _interval(varied: Varied, algorithm: str) -> Figure:
     return Figure(f"{slope} ({low} to {high})")
 
 
-def _panels(i: int, study: Study) -> list[Html]:
+def _panels(i: int, study: Study) -> list[Markup]:
     panels = []
     for j, varied in enumerate(study.varied):
         none = sum(p.regret <= 0 for p in varied.points)
@@ -119,7 +120,7 @@ def _panels(i: int, study: Study) -> list[Html]:
     return [tag("div", *panels, class_="panels")]
 
 
-def _made(i: int, study: Study) -> list[Html]:
+def _made(i: int, study: Study) -> list[Markup]:
     """How the study was made, and how to make it again."""
     runs = sum(len(varied.points) for varied in study.varied)
     took = f"{study.seconds / 60:.1f} minutes" if study.seconds >= 120 else f"{study.seconds:.1f} s"
@@ -129,7 +130,7 @@ def _made(i: int, study: Study) -> list[Html]:
     return [
         tag("p", f"{count(runs, 'run')} in {took}, made by"),
         tag("div", block, button, class_="copy"),
-        tag("p", f"Versions: {versions}.", class_="small soft") if versions else Html(""),
+        tag("p", f"Versions: {versions}.", class_="small soft") if versions else Markup(""),
     ]
 
 

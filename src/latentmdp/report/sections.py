@@ -8,11 +8,12 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from latentmdp._version import __version__
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import FEW, Group
-from latentmdp.report.html import Figure, Html, count, join, number, section, table, tag
+from latentmdp.report.html import Figure, count, number, section, table, tag
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -38,7 +39,7 @@ def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Gr
     )
 
 
-def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[float]) -> Html:
+def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[float]) -> Markup:
     """A card for each group, and a table of all of them; `best` values, one per run."""
     members = [[runs[j] for j in group.runs] for group in groups]
     facts = [_numbers(m, best[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
@@ -56,7 +57,7 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
     return section("short", "In short", *parts)
 
 
-def _units_words(runs: Sequence["Run"]) -> list[Html]:
+def _units_words(runs: Sequence["Run"]) -> list[Markup]:
     """What regret and values are in, where rewards were normalised."""
     if any(run.units == "user units" for run in runs):
         words = "Regret and values are in the units of the rewards before they were normalised."
@@ -79,7 +80,7 @@ def _numbers(runs: Sequence["Run"], best: float) -> dict[str, Any]:
     }
 
 
-def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Html:
+def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Markup:
     loss = n["regret"] / runs[0].episodes
     facts = [
         ("per episode", number(loss)),
@@ -90,7 +91,7 @@ def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Htm
     ]
     if len(runs) > 1:
         facts.insert(1, (count(len(runs), "seed"), f"{number(n['low'])} – {number(n['high'])}"))
-    listed = tag("dl", *(join([tag("dt", k), tag("dd", v)], "") for k, v in facts))
+    listed = tag("dl", *(tag("dt", k) + tag("dd", v) for k, v in facts))
     return tag(
         "li",
         tag("h3", group.label),
@@ -115,7 +116,7 @@ def regret_section(
     limits: Sequence[dict[str, Any]],
     lower: Sequence[dict[str, Any]],
     exploring: Sequence[tuple[str, float, int]] = (),
-) -> Html:
+) -> Markup:
     """The regret chart and how to read it; `exploring`: learner, from which episode, played."""
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
@@ -149,9 +150,9 @@ def exploring_words(exploring: Sequence[tuple[str, float, int]]) -> str:
     return (
         "As long as the bonuses of all rows are large, every policy looks perfect, ties decide, "
         "and optimistic learners play alike. When the bonuses of the rows that a good policy "
-        "visits fall below what it leaves to be gained, the learner goes to look at what it knows "
-        "less, and regret rises again: it begins to explore, as the proof has it, and has not "
-        f"forgotten anything. Expected from this episode on, or a few times as late: {listed}. A "
+        "visits fall below what is left to be gained, the learner tries what it knows less, and "
+        "regret rises again: it begins to explore, as the proof has it, and has not forgotten "
+        f"anything. Expected from this episode on, or a few times as late: {listed}. A "
         "smaller bonus_scale explores earlier and less."
     )
 
@@ -169,20 +170,20 @@ def band_words() -> str:
     )
 
 
-def explorer_section(left_out: str) -> Html:
+def explorer_section(left_out: str) -> Markup:
     """The explorer's place and its words."""
     words = tag(
         "p",
         "Watch one episode: the page plays it here and now from the stored policy and model, with "
         "the seed you choose. Early policies explore; late ones search where it pays. ",
-        Html("Keys: <kbd>←</kbd> <kbd>→</kbd> step, <kbd>space</kbd> plays, <kbd>n</kbd> next "
+        Markup("Keys: <kbd>←</kbd> <kbd>→</kbd> step, <kbd>space</kbd> plays, <kbd>n</kbd> next "
              "seed, <kbd>page up</kbd> <kbd>page down</kbd> earlier and later policy."),
     )  # fmt: skip
     note = tag("p", left_out, class_="note small") if left_out else ""
     return section("explore", "Episode explorer", words, tag("div", id="explorer"), note)
 
 
-def chart_section(ident: str, title: str, words: str) -> Html:
+def chart_section(ident: str, title: str, words: str) -> Markup:
     """A section with one chart."""
     return section(ident, title, tag("p", words), tag("div", id=f"chart-{ident}"))
 
@@ -192,7 +193,7 @@ def plan_seconds(plan: "Plan") -> float:
     return plan.history[-1][0] if plan.history else plan.seconds
 
 
-def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> Html:
+def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> Markup:
     """Certificates: what is proved about the optimum, and what memory and information are worth."""
     rows: list[tuple[Any, ...]] = [
         (name, plan.policy_class, Figure(f"{plan.lower:.6g}"), Figure(f"{plan.upper:.6g}"),
@@ -215,7 +216,7 @@ def plan_section(plans: Sequence[tuple[str, "Plan"]], informed: float | None) ->
     return section("planning", "Planning certificates", *parts)
 
 
-def _worths(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> list[Html]:
+def _worths(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> list[Markup]:
     by_class = {plan.policy_class: plan for _, plan in plans}
     history, markov = by_class.get("history"), by_class.get("markov")
     rows: list[tuple[Any, ...]] = []
@@ -230,7 +231,7 @@ def _worths(plans: Sequence[tuple[str, "Plan"]], informed: float | None) -> list
 
 def setting_section(
     runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]
-) -> Html:
+) -> Markup:
     """Spec, seeds, versions, and one command per learner to do it again."""
     keys = list(asdict(runs[0].spec))
     keys.remove("seed")
@@ -260,7 +261,7 @@ def setting_section(
     return section("setting", "What was run", *parts)
 
 
-def _model_words(i: int, model: LatentMDP, models: int) -> list[Html]:
+def _model_words(i: int, model: LatentMDP, models: int) -> list[Markup]:
     name = model_file(i, models)
     rewards = "observed" if model.observe_rewards else "hidden until the end"
     words = (

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +13,25 @@ from latentmdp.formats.files import refusal
 from latentmdp.formats.schema import Table, fitting, number, whole
 from latentmdp.formats.strict_json import read_json
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, check_fits
-from latentmdp.report.encode import WIDTHS
-from latentmdp.report.phases import FILE, identity, policy_data
+from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
+from latentmdp.report.encode import WIDTHS, pack_whole
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
 
-PARTS = tuple(field.name for field in fields(PolicyGraph))
+EXPLORER_FILE = "explorer.json"
 PLACE: Table = {  # where a phase lies in the run's table, and what the table says there
     "number": whole(below="phases"), "episode": whole(), "length": whole(), "value": number(),
     "optimistic": number(),
 }  # fmt: skip
-COLUMNS = {name: name for name in ("episode", "length", "value")} | {
+TABLE_COLUMNS = {name: name for name in ("episode", "length", "value")} | {
     "optimistic": "optimistic_value"
 }
 
 
 def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
     """What `save_phases` left for this very run; None if there is nothing or it is of another."""
-    file = folder / FILE
+    file = folder / EXPLORER_FILE
     if not file.is_file():
         return None
     found = read_json(file)
@@ -52,10 +50,34 @@ def load_phases(run: "Run", folder: Path) -> list[dict[str, Any]] | None:
         raise refusal(file, f"must be as save_phases wrote it; {error} ({cure})") from None
 
 
+def identity(run: "Run") -> dict[str, Any]:
+    """What tells this run, as far as it has got, from others."""
+    table = run.state["table"]
+    sums = [float(np.sum(table[name])) for name in ("length", "value", "updates")]
+    return {**run.state["spec"], "episodes_played": run.episodes, "sums": sums}
+
+
+def policy_data(policy: PolicyGraph) -> dict[str, Any]:
+    """The graph's arrays; a Markov policy's table alone."""
+    if policy.is_markov:
+        return {"table": pack_whole(policy.table)}
+    return {
+        "step": pack_whole(policy.step),
+        "state": pack_whole(policy.state),
+        "action": pack_whole(policy.action),
+        "degree": pack_whole(np.diff(policy.indptr)),
+        "symbol": pack_whole(policy.symbol),
+        "next": pack_whole(policy.next),
+        "node": pack_whole(policy.node),
+        "root": pack_whole(policy.root),
+        "default": pack_whole(policy.default),
+    }
+
+
 def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     model, table = run.model, run.state["table"]
     place = fitting(phase, PLACE, {"phases": len(table["episode"])}, where)
-    for name, column in COLUMNS.items():
+    for name, column in TABLE_COLUMNS.items():
         if place[name] != table[column][place["number"]]:
             raise ModelError(f"{where}{name} must be that of the run's table; it is {place[name]}")
     policy = _policy(model, phase.get("policy"), f"{where}policy")
@@ -82,20 +104,20 @@ def _policy(model: LatentMDP, data: Any, where: str) -> PolicyGraph:
             raise ModelError(f"{where}.table must have {model.H * model.S} actions")
         policy = PolicyGraph.from_table(actions.reshape(model.H, model.S))
     else:
-        names = [name for name in PARTS if name != "indptr"]
+        names = [name for name in POLICY_PARTS if name != "indptr"]
         parts = {name: _unpacked(data.get(name), f"{where}.{name}") for name in names}
         degree = _unpacked(data.get("degree"), f"{where}.degree")
         parts["indptr"] = np.concatenate([[0], np.cumsum(degree)])
         if parts["default"].size != model.H * model.S:
             raise ModelError(f"{where}.default must have {model.H * model.S} nodes")
         parts["default"] = parts["default"].reshape(model.H, model.S)
-        policy = PolicyGraph.from_arrays(*(parts[name] for name in PARTS))
+        policy = PolicyGraph.from_arrays(*(parts[name] for name in POLICY_PARTS))
     check_fits(model, policy)
     return policy
 
 
 def _unpacked(text: Any, where: str, *kinds: str) -> np.ndarray:
-    """The numbers of `encode.whole`, or of the kinds named."""
+    """The numbers of `encode.pack_whole`, or of the kinds named."""
     kind, colon, packed = text.partition(":") if isinstance(text, str) else ("", "", "")
     if not colon or kind not in (kinds or WIDTHS):
         raise ModelError(f"{where} must be packed numbers")

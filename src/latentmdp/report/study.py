@@ -13,9 +13,9 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, as_path, refusal
 from latentmdp.formats.strict_json import read_json
 
-FILE = "study.json"
-FORMAT, VERSION = "latentmdp-study", 1
-KINDS: dict[type, str] = {
+STUDY_FILE = "study.json"
+STUDY_FORMAT, STUDY_VERSION = "latentmdp-study", 1
+KIND_NAMES: dict[type, str] = {
     dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number",
 }  # fmt: skip
 
@@ -81,7 +81,7 @@ class Study:
 def load_study(path: PathLike) -> Study:
     """The study in a `study.json`, or in a folder that holds one."""
     place = as_path(path)
-    file = place / FILE if place.is_dir() else place
+    file = place / STUDY_FILE if place.is_dir() else place
     document = read_json(file)
     try:
         return _study(document)
@@ -91,10 +91,10 @@ def load_study(path: PathLike) -> Study:
 
 def _study(document: dict[str, Any]) -> Study:
     found = document.get("format"), document.get("version")
-    if found != (FORMAT, VERSION):
+    if found != (STUDY_FORMAT, STUDY_VERSION):
         raise ModelError(
-            f"must have format {FORMAT!r} and version {VERSION}; it has {found[0]!r} and "
-            f"{found[1]!r}"
+            f"must have format {STUDY_FORMAT!r} and version {STUDY_VERSION}; it has {found[0]!r} "
+            f"and {found[1]!r}"
         )
     versions = _take(document, "versions", dict, "")
     varied = _take(document, "varied", list, "")
@@ -157,8 +157,8 @@ def _checked(value: Any, kind: type, where: str) -> Any:
     """The value, which must be of this kind; whole numbers are numbers, truth values are not."""
     kinds: Sequence[type] = (int, float) if kind is float else (kind,)
     if type(value) not in kinds:
-        found = KINDS.get(type(value), "null" if value is None else "true or false")
-        raise ModelError(f"{where} must be {KINDS[kind]}; it is {found}")
+        found = KIND_NAMES.get(type(value), "null" if value is None else "true or false")
+        raise ModelError(f"{where} must be {KIND_NAMES[kind]}; it is {found}")
     if kind is not float:
         return value
     try:

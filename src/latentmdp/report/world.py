@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp.drawing.diagram import diagram_places
+from latentmdp.drawing.policies import action_directions
 from latentmdp.model import LatentMDP
-from latentmdp.report.encode import real, rounded, whole
+from latentmdp.report.encode import pack_real, pack_whole, rounded
 
 MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one
 
@@ -19,18 +21,18 @@ def world(model: LatentMDP) -> dict[str, Any]:
         "A": model.A,
         "H": model.H,
         "w": model.w.tolist(),
-        "nu": real(model.nu),
+        "nu": pack_real(model.nu),
         "discount": model.discount,
         "observeRewards": model.observe_rewards,
         "returnLimit": model.return_limit,
         "rewardScale": model.reward_scale,
         "rewardShift": model.reward_shift,
         "rewardsOnTransitions": model.rewards_on_transitions,
-        "length": whole(np.diff(model.indptr)),
-        "next": whole(model.next),
-        "symbol": whole(model.symbol),
-        "prob": real(model.prob),
-        "reward": real(model.reward),
+        "length": pack_whole(np.diff(model.indptr)),
+        "next": pack_whole(model.next),
+        "symbol": pack_whole(model.symbol),
+        "prob": pack_real(model.prob),
+        "reward": pack_real(model.reward),
         "stateNames": _names(model.state_names),
         "actionNames": _names(model.action_names),
         "contextNames": _names(model.context_names),
@@ -38,8 +40,6 @@ def world(model: LatentMDP) -> dict[str, Any]:
         "places": None,
     }
     if layout is not None:
-        from latentmdp.drawing.policies import action_directions
-
         data["layout"] = {
             "shape": list(layout.shape),
             "positions": [list(cell) for cell in layout.positions],
@@ -54,8 +54,6 @@ def world(model: LatentMDP) -> dict[str, Any]:
 
 def _places(model: LatentMDP) -> np.ndarray:
     """Columns by distance from the start; a circle where nearly all would stand in one column."""
-    from latentmdp.drawing.diagram import diagram_places
-
     places = diagram_places(model, None)
     used = np.flatnonzero(np.isfinite(places[:, 0]))
     tallest = np.unique(places[used, 0], return_counts=True)[1].max()

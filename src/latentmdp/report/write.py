@@ -3,27 +3,29 @@
 import base64
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import PathLike, write_atomically
+from latentmdp.formats.files import PathLike, write_atomically, writer_of
+from latentmdp.learning.run import Run, load_run
 from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.encode import safe_json
-from latentmdp.report.html import Html, join, tag, text
+from latentmdp.report.groups import common_best, distinct_models, group_runs
+from latentmdp.report.html import TEMPLATES
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
@@ -81,14 +83,12 @@ def write_report(
         parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
         data.setdefault("lead", study_lead(studies))
     html = _page(title or (_title(found) if found else studies[0].title), parts, data)
-    write_atomically(path, lambda file: _write(file, html))
+    write_atomically(path, writer_of(html.encode("utf-8")))
     return Path(path)
 
 
 def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
     """The runs, and the folders of those that were given by their folder."""
-    from latentmdp.learning.run import Run, load_run
-
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
     found = [run if isinstance(run, Run) else load_run(run) for run in given]
     folders = [None if isinstance(run, Run) else Path(run) for run in given]
@@ -124,13 +124,11 @@ def _sections(
     data: dict[str, Any],
     plans: Sequence[tuple[str, "Plan"]],
     audits: Sequence[tuple[str, Any]],
-) -> list[tuple[str, str, Html]]:
+) -> list[tuple[str, str, Markup]]:
     """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
-    from latentmdp.report.groups import common_best, distinct_models, group_runs
-
-    models, which = distinct_models(runs)
-    groups = group_runs(runs, which)
-    best = common_best(shown, which, [plan for _, plan in plans])
+    models, model_of = distinct_models(runs)
+    groups = group_runs(runs, model_of)
+    best = common_best(shown, model_of, [plan for _, plan in plans])
     found = [
         ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(
@@ -158,27 +156,19 @@ def _sections(
     return found
 
 
-def _page(title: str, parts: Sequence[tuple[str, str, Html]], data: dict[str, Any]) -> str:
+def _page(title: str, parts: Sequence[tuple[str, str, Markup]], data: dict[str, Any]) -> str:
     folder = files("latentmdp.report") / "page"
     source = {name: (folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS}
     script = '"use strict";\n(() => {\n' + "\n".join(source.values()) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    values = {
-        "title": text(title),
-        "lead": text(data.pop("lead")),
-        "version": text(__version__),
-        "date": text(datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        "style": (folder / "page.css").read_text(encoding="utf-8"),
-        "contents": join(tag("a", name, href=f"#{ident}") for ident, name, _ in parts),
-        "sections": join(html for _, _, html in parts),
-        "data": safe_json(data),
-        "script_hash": f"sha256-{digest}",
-        "script": script,
-    }
-    template = (folder / "page.html").read_text(encoding="utf-8")
-    # one pass: what is put in is never looked at again
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
-
-
-def _write(file: Any, html: str) -> None:
-    file.write(html.encode("utf-8"))
+    return TEMPLATES.get_template("page.html").render(
+        title=title,
+        lead=data.pop("lead"),
+        version=__version__,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        parts=parts,
+        data=safe_json(data),
+        script_hash=f"sha256-{digest}",
+        script=script,
+    )

@@ -1,9 +1,9 @@
 """`audit`: every quantity of the upper bound's proof, measured on a finished run.
 
 Works phase by phase on what `learn(..., audit=True)` keeps (or on a rerun of the recorded spec):
-the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the updating
-episode's path. Nothing is replayed step by step; the optimistic alpha vectors are recomputed from
-the paper's equations, not taken from the learner.
+the policy graph, the snapshot `N, P_hat` in force, visits per (node, context), and the path of the
+episode that triggered an update. The optimistic alpha vectors are computed anew from the paper's
+equations, not taken from the learner.
 """
 
 from __future__ import annotations
@@ -16,34 +16,41 @@ import numpy as np
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
+from latentmdp.kernels.audit import proof_sums
+from latentmdp.kernels.policies import policy_nodes
+from latentmdp.learning.run import Run
+from latentmdp.theory.audit_report import AuditReport, build_report
 from latentmdp.theory.bounds import iota
 from latentmdp.theory.optimistic import WRONG, Variant, optimistic_alpha
+from latentmdp.theory.variance import max_variance
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
-    from latentmdp.learning.session import Phase, Spec
+    from latentmdp.learning.session import Phase
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
-    from latentmdp.theory.audit_report import AuditReport
 
-SAME = 1e-9  # values closer than this are equal
-LIKE = 1e-6  # relative: a suspected factor is known to so many digits
-SUSPICIONS = 20  # wrong values that are looked into
+EQUAL_WITHIN = 1e-9  # values closer than this are equal
+FACTOR_WITHIN = 1e-6  # relative: how closely a suspected factor must explain a value
+MOST_SUSPICIONS = 20  # wrong values for which explanations are tried
 VARIANCE_EFFORT: dict[str, Any] = {"state_limit": 20_000, "centres": 3, "time_limit": 3.0}
 
 # one entry per phase, all cumulative up to its last episode unless said otherwise
 SERIES = (
-    "episodes", "updates", "regret", "V~ - V", "X1", "X2", "X3", "X4", "X5", "X6", "bellman",
+    "episodes", "updates", "V~ - V", "X1", "X2", "X3", "X4", "X5", "X6", "bellman",
     "at t0", "V inside", "V before", "sum_1/N", "as recorded",
     "optimistic", "recorded", "omega_1", "omega_2", "bellman margin", "bellman error",
     "largest error", "lowest zeta", "solver gap",
 )  # fmt: skip
 
 
-def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditReport:
+def audit(
+    run: Run, *, variance: tuple[float, float] | None = None, auditor: Auditor | None = None
+) -> AuditReport:
     """Check a finished run against every lemma of the proof; `str()` of the report is a table.
 
     `variance` brackets `Var*` of the policy class (default: `max_variance`, some seconds). A run
-    made without `audit=True` is run again from its spec, to the same bits.
+    made without `audit=True` is run again from its spec, to the same bits, unless an `auditor` has
+    looked on: `learn(..., observer=auditor.observe)`. Neither of these two keeps any phase.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "mvp", episodes=1000, audit=True)
@@ -51,19 +58,18 @@ def audit(run: Run, *, variance: tuple[float, float] | None = None) -> AuditRepo
     >>> report["decomposition"].held, report["updates"].held
     (True, True)
     """
-    from latentmdp.learning.run import Run
-    from latentmdp.theory.audit_report import build_report
-    from latentmdp.theory.variance import max_variance
-
     if not isinstance(run, Run):
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
     if run.episodes < 1:
         raise ModelError("an audit needs a run with episodes; none has been played yet")
-    auditor = Auditor(run.model, run.spec, run.best_value)
-    if run.phases is not None:
+    if auditor is not None:
+        auditor.check_saw(run)
+    elif run.phases is not None:
+        auditor = Auditor(run.model, run.spec)
         for phase in run.phases:
             auditor.observe(phase)
     else:
+        auditor = Auditor(run.model, run.spec)
         run.replay(auditor.observe)
     if variance is None:
         found = max_variance(run.model, run.spec.policy_class, **VARIANCE_EFFORT)
@@ -77,7 +83,6 @@ class Auditor:
 
     model: LatentMDP
     spec: Spec
-    optimum: float  # the best value of the class that is known
     faults: list[str] = field(default_factory=list)  # bugs, in the order found
     has_alpha: bool = True  # whether counts determine the optimistic values
     mismatches: int = 0  # phases whose optimistic value is not the equations'
@@ -87,6 +92,7 @@ class Auditor:
         model, spec = self.model, self.spec
         self.iota = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
         self.rows: list[list[float]] = []
+        self.values: list[float] = []  # of the phases' policies
         self.sums = dict.fromkeys(SERIES, 0.0)
         self.n = np.zeros(model.M * model.S * model.A, dtype=np.int64)  # counted by the audit
         self.n_next = np.zeros(len(model.next), dtype=np.int64)
@@ -99,6 +105,22 @@ class Auditor:
         """`(phases,)` each."""
         return dict(zip(SERIES, np.array(self.rows).reshape(-1, len(SERIES)).T, strict=True))
 
+    def regret(self, optimum: float) -> Floats:
+        """`(phases,)` cumulative, against the best value of the class that is known."""
+        lengths = np.diff(self.series["episodes"], prepend=0.0)
+        return np.cumsum(lengths * (optimum - np.array(self.values)))
+
+    def check_saw(self, run: Run) -> None:
+        """Refuse a run that is not the one that was observed, from its first episode to its end."""
+        same = self.spec == run.spec and self.model.digest == run.model.digest
+        table = run.state["table"]
+        if not same or not np.array_equal(self.values, table["value"]):
+            raise ModelError(
+                f"the auditor must have observed this run, {len(table['value'])} phases from the "
+                f"first to the last; it has seen {len(self.values)} phases of "
+                f"{'it' if same else 'another run'}"
+            )
+
     def observe(self, phase: Phase) -> None:
         """Measure one finished phase."""
         model, sums = self.model, self.sums
@@ -109,7 +131,7 @@ class Auditor:
         episodes = float(phase.length)
         sums["episodes"] += episodes
         sums["updates"] += phase.triggered
-        sums["regret"] += episodes * (self.optimum - phase.value)
+        self.values.append(phase.value)
         sums["recorded"] = phase.optimistic_value
         sums["solver gap"] = phase.upper - phase.optimistic_value
         sums["omega_1"], sums["omega_2"] = self._good_events(phase)
@@ -132,9 +154,9 @@ class Auditor:
         wrong = np.flatnonzero(counts.N != self.N)
         if len(wrong) == 0:
             wrong = counts.slot_row[counts.N_next != self.N_next]
-        if len(wrong) and not self._has("snapshot"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"snapshot rule: in force from episode {phase.episode}, {self._row(row)} has "
                 f"N={counts.N[row]} where Algorithm 1 has N={self.N[row]} (snapshots are taken "
                 "when a count becomes a power of two, at that very moment)"
@@ -145,24 +167,26 @@ class Auditor:
         counts = phase.counts
         total = np.bincount(counts.slot_row, weights=counts.n_next, minlength=counts.rows)
         wrong = np.flatnonzero(total != counts.n)
-        if len(wrong) and not self._has("counts"):
+        if len(wrong):
             row = int(wrong[0])
-            self.faults.append(
+            self._note_fault(
                 f"counts: in the phase from episode {phase.episode}, {self._row(row)} was visited "
                 f"{counts.n[row]} times and its next states {int(total[row])} times (the state "
                 "after the last step counts too)"
             )
         missed = np.flatnonzero((counts.n >= 2 * counts.N) & (counts.n > 0))
-        if len(missed) and not self._has("missed"):
+        if len(missed):
             row = int(missed[0])
-            self.faults.append(
+            self._note_fault(
                 f"missed trigger: in the phase from episode {phase.episode}, {self._row(row)} "
                 f"reached {counts.n[row]} visits, its snapshot is of {counts.N[row]}"
             )
 
-    def _has(self, kind: str) -> bool:
-        """Whether a fault of this kind was found before: one of each is enough."""
-        return any(fault.startswith(kind) for fault in self.faults)
+    def _note_fault(self, text: str) -> None:
+        """Keep a fault unless there is one of its kind, the words before the colon, already."""
+        kind = text.partition(":")[0]
+        if not any(fault.startswith(kind) for fault in self.faults):
+            self.faults.append(text)
 
     def _row(self, row: int) -> str:
         m, sa = divmod(row, self.model.S * self.model.A)
@@ -199,9 +223,9 @@ class Auditor:
         if phase.path is not None:
             grown = grown + np.bincount(phase.path[1], minlength=len(grown))
         found = np.bincount(row, weights=visits, minlength=len(grown))
-        if (found != grown).any() and not self._has("visits"):
+        if (found != grown).any():
             i = int(np.argmax(found != grown))
-            self.faults.append(
+            self._note_fault(
                 f"visits: in the phase from episode {phase.episode}, row {i} was visited "
                 f"{int(found[i])} times by the policy's nodes, and its count grew by {grown[i]}"
             )
@@ -241,7 +265,7 @@ class Auditor:
     def _check_value(self, phase: Phase, value: float) -> None:
         """The learner's optimistic value is that of its own policy by the paper's equations."""
         found = phase.optimistic_value
-        if abs(found - value) <= SAME:
+        if abs(found - value) <= EQUAL_WITHIN:
             return
         self.mismatches += 1
         if self.mismatches == 1:
@@ -255,7 +279,7 @@ class Auditor:
                 ),
             )
             self.suspects = self._suspects(phase, found)
-        elif self.mismatches <= SUSPICIONS:
+        elif self.mismatches <= MOST_SUSPICIONS:
             self.suspects = [v for v in self.suspects if self._explains(phase, v)]
         i, text = self._fault
         names = " or ".join(variant.text for variant in self.suspects)
@@ -269,7 +293,7 @@ class Auditor:
 
     def _explains(self, phase: Phase, variant: Variant) -> bool:
         found = phase.optimistic_value
-        return abs(self._value(phase, variant) - found) <= LIKE * max(found, SAME)
+        return abs(self._value(phase, variant) - found) <= FACTOR_WITHIN * max(found, EQUAL_WITHIN)
 
     def _suspects(self, phase: Phase, found: float) -> list[Variant]:
         """Which wrong versions of the equations give what was found; later phases thin them out."""
@@ -292,15 +316,12 @@ class Auditor:
     def _add_proof(
         self, phase: Phase, alpha: Floats, opt: Floats, inside: Floats, before: Floats, t0: int
     ) -> None:
-        from latentmdp.kernels.audit import proof_sums
-
         model, policy, sums = self.model, phase.policy, self.sums
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
         proof_sums(
             model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.Gamma, self.iota, phase.counts.N, policy.step, policy.state, policy.action,
-            policy.indptr, policy.symbol, policy.next, policy.node, policy.default, alpha, opt,
-            inside, before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
+            model.Gamma, self.iota, phase.counts.N, policy_nodes(policy), alpha, opt, inside,
+            before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
         )  # fmt: skip
         episodes = float(phase.length)
         started = policy.step == 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.theory.bounds import max_updates, upper_bound
-from latentmdp.theory.optimistic import PAPER
+from latentmdp.theory.optimistic import PAPER_ALGORITHMS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -145,13 +145,13 @@ class _Builder:
         model, spec = run.model, run.spec
         self.run, self.auditor, self.spec, self.model = run, auditor, spec, model
         self.variance = variance
-        self.s = auditor.series
+        self.s = auditor.series | {"regret": auditor.regret(run.best_value)}
         self.k = self.s["episodes"]
         self.iota = auditor.iota
         self.sizes = (model.M, model.S, model.A, model.H)
         self.rows: dict[str, AuditRow] = {}
         self.promised = (
-            spec.algorithm in PAPER
+            spec.algorithm in PAPER_ALGORITHMS
             and spec.bonus_scale == 1.0
             and not model.rewards_on_transitions
             and run.episodes <= spec.episodes
@@ -218,7 +218,7 @@ class _Builder:
         if not self.promised:
             text += "\nthe theorem promises nothing here: " + (
                 "it is about mvp and bernstein"
-                if self.spec.algorithm not in PAPER
+                if self.spec.algorithm not in PAPER_ALGORITHMS
                 else "bonus_scale must be 1"
                 if self.spec.bonus_scale != 1.0
                 else "rewards must sit on (state, action)"

@@ -19,6 +19,7 @@ All of it holds with probability `1 - 9 delta`: `iota` has the `delta` that was 
 import math
 from dataclasses import dataclass
 
+from latentmdp.domains.lower_bound import encoding_length, gap_from_episodes, tree_depth
 from latentmdp.errors import ModelError
 
 
@@ -118,8 +119,6 @@ def lower_bound(
     >>> lower_bound(2, 11, 2, 10**6).applies, lower_bound(2, 11, 2, 100).applies
     (True, False)
     """
-    from latentmdp.domains.lower_bound import encoding_length, gap_from_episodes, tree_depth
-
     if policy_class != "history":
         raise ModelError(
             "the lower bound is for the history class (all policies); a Markov policy cannot use "

@@ -57,16 +57,16 @@ def with_collected(model: LatentMDP, limit: int, grid: float | None = None) -> C
         return ids[key]
 
     for m, s in np.argwhere(model.w[:, None] * model.nu > 0):
-        x = number((0, int(s), 0.0, 0))
-        nu.append((int(m), x, float(model.nu[m, s])))
-        layer.add((int(m), x))
+        start = number((0, int(s), 0.0, 0))
+        nu.append((int(m), start, float(model.nu[m, s])))
+        layer.add((int(m), start))
     done: set[tuple[int, int]] = set()
     rows: list[tuple] = []
     for t in range(model.H):
         following: set[tuple[int, int]] = set()
-        for m, x in sorted(layer - done):
-            done.add((m, x))
-            _, s, C, _ = keys[x]
+        for m, place in sorted(layer - done):
+            done.add((m, place))
+            _, s, C, _ = keys[place]
             for a in range(model.A):
                 row = (m * model.S + s) * model.A + a
                 for i in range(model.indptr[row], model.indptr[row + 1]):
@@ -74,25 +74,26 @@ def with_collected(model: LatentMDP, limit: int, grid: float | None = None) -> C
                     symbol = 0
                     if grid is not None:
                         total, symbol = grid * round(total / grid), int(model.symbol[i])
-                    y = number((t + 1 if timed else 0, int(model.next[i]), total, symbol))
-                    rows.append((m, x, a, y, float(model.prob[i]), C, total))
-                    following.add((m, y))
+                    after = number((t + 1 if timed else 0, int(model.next[i]), total, symbol))
+                    rows.append((m, place, a, after, float(model.prob[i]), C, total))
+                    following.add((m, after))
             if len(rows) > limit:
                 return None
         layer = following
     for m in range(model.M):  # what cannot happen stays where it is, at no reward
-        for x in range(len(keys)):
-            if (m, x) not in done:
-                rows += [(m, x, a, x, 1.0, 0.0, 0.0) for a in range(model.A)]
+        for place in range(len(keys)):
+            if (m, place) not in done:
+                rows += [(m, place, a, place, 1.0, 0.0, 0.0) for a in range(model.A)]
     columns = list(zip(*rows, strict=True))
     first = np.zeros((model.M, len(keys)))
-    for m, x, p in nu:
-        first[m, x] = p
+    for m, place, p in nu:
+        first[m, place] = p
     first[model.w == 0] = np.eye(1, len(keys))  # contexts that never occur
     context, state, action, following_state = (np.array(c, dtype=np.int64) for c in columns[:4])
-    prob, before, after = (np.array(c, dtype=np.float64) for c in columns[4:])
+    prob, collected_before, collected_after = (np.array(c, dtype=float) for c in columns[4:])
     return Collected(
-        model, context, state, action, following_state, prob, before, after, first,
+        model, context, state, action, following_state, prob, collected_before, collected_after,
+        first,
         0.0 if grid is None else model.H * grid / 2.0,
         np.array([key[1] for key in keys], dtype=np.int64),
     )  # fmt: skip

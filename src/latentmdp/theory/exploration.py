@@ -3,8 +3,8 @@
 At the paper's constants a bonus is above 1 for a long time. Until then every policy is worth the
 cap of 1 to the learner, the tie rule decides, and all algorithms with such bonuses play alike. When
 the bonuses along a policy's own episodes fall below what it does not earn, its optimistic value
-leaves the cap, policies that were seen less are still worth 1, and the learner goes to look at
-them: regret rises again. That is exploring, which the proof pays for, and not unlearning.
+leaves the cap, policies that were played less are still worth 1, and the learner tries them:
+regret rises again. That is exploring, which the bound allows for; nothing is unlearned.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from latentmdp.optimism.confidence import RULES
 from latentmdp.theory.optimistic import optimistic_alpha
 
 if TYPE_CHECKING:
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-BELOW = 1e-9  # an optimistic value this far below 1 has left the cap
-LAST = 60  # episodes are looked for up to 2^60
+BELOW_CAP = 1e-9  # an optimistic value this far below 1 has left the cap
+LARGEST_POWER = 60  # episodes are searched up to 2^60
 HALVINGS = 40
 
 
@@ -41,16 +41,16 @@ def exploring_from(model: LatentMDP, policy: PolicyGraph, spec: Spec) -> float |
     rule = RULES.get(spec.algorithm)
     if rule is None or rule.random or rule.cap > 1.0 or spec.algorithm == "greedy":
         return None
-    low, high = 0.0, float(LAST)
+    low, high = 0.0, float(LARGEST_POWER)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         value = optimistic_value(model, policy, spec, 2.0**middle)
         assert value is not None
-        if value < 1.0 - BELOW:
+        if value < 1.0 - BELOW_CAP:
             high = middle
         else:
             low = middle
-    return None if high == LAST else 2.0**high
+    return None if high == LARGEST_POWER else 2.0**high
 
 
 def optimistic_value(

@@ -18,13 +18,13 @@ import numpy as np
 
 from latentmdp._workers import workers
 from latentmdp.canonical import Floats
+from latentmdp.domains.lower_bound import HardInstance, hard_instance
 from latentmdp.errors import ModelError
+from latentmdp.learning.learn import learn
 from latentmdp.theory.bounds import LowerBound, lower_bound, upper_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from latentmdp.domains.lower_bound import HardInstance
 
 Secrets = tuple[tuple[int, int], ...]
 
@@ -179,8 +179,6 @@ class Rules:
 
     def instance(self, secret: Secrets | None = None) -> HardInstance:
         """The family's instance with this secret."""
-        from latentmdp.domains.lower_bound import hard_instance
-
         return hard_instance(
             self.contexts, self.states, self.actions, horizon=self.horizon, variance=self.variance,
             episodes=self.episodes, secrets=secret,
@@ -221,8 +219,6 @@ class Rules:
 
 
 def _regret(task: tuple[Rules, str, Secrets, int]) -> float:
-    from latentmdp.learning.learn import learn
-
     rules, name, secret, seed = task
     instance = rules.instance(secret)
     value = instance.optimal_value("history")
@@ -279,7 +275,7 @@ def _with(rules: Rules, field: str, size: int) -> Rules | None:
 
 def figure(games: dict[str, list[Game]], path: str | Path) -> None:
     """One panel per varied size (`K`, `M`, `S`, `A`): regret, `random`, the bound; to a file."""
-    import matplotlib
+    import matplotlib  # loads slowly
 
     matplotlib.use("Agg", force=False)
     import matplotlib.pyplot as plt

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Floats, Ints
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.policy_expand import expand
 
-Key = tuple[int, tuple[float, ...], tuple[float, ...]]
+NodeKey = tuple[int, tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryModel:
     """A model whose states are memory nodes, and how to turn its tables into policy graphs."""
 
     base: LatentMDP
@@ -38,12 +38,31 @@ class Memory:
         return expand(self.base, self.start.get, step, choose)
 
 
-def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | None:
+def after_action(
+    model: LatentMDP, t: int, s: int, a: int, g: Floats, C: Floats
+) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+    """What may be observed after action `a` in state `s` at step `t`, as `(symbol, next)`.
+
+    `g (M,)`: the weight of each context; `C (M,)`: the reward collected in it so far. The values
+    are both of them after the observation.
+    """
+    after: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+    for m in np.flatnonzero(g):
+        row = (m * model.S + s) * model.A + a
+        for i in range(model.indptr[row], model.indptr[row + 1]):
+            seen = (int(model.symbol[i]), int(model.next[i]))
+            weight, collected = after.setdefault(seen, (np.zeros(model.M), np.zeros(model.M)))
+            weight[m] = g[m] * model.prob[i]
+            collected[m] = C[m] + model.discount**t * model.reward[i]
+    return after
+
+
+def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel | None:
     """Nodes `(state, belief, collected reward by context)`, rounded to `digits` to merge.
 
     None if that takes more than `limit` outcomes.
     """
-    ids: dict[Key, int] = {}
+    ids: dict[NodeKey, int] = {}
     exact: list[tuple[int, np.ndarray, np.ndarray]] = []  # a node's first arrival
 
     def number(s: int, g: np.ndarray, C: np.ndarray) -> int:
@@ -69,15 +88,7 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | Non
             done.add(node)
             s, g, C = exact[node]
             for a in range(model.A):
-                after: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-                for m in np.flatnonzero(g):
-                    row = (m * model.S + s) * model.A + a
-                    for i in range(model.indptr[row], model.indptr[row + 1]):
-                        seen = (int(model.symbol[i]), int(model.next[i]))
-                        p, c = after.setdefault(seen, (np.zeros(model.M), np.zeros(model.M)))
-                        p[m] = g[m] * model.prob[i]
-                        c[m] = C[m] + model.discount**t * model.reward[i]
-                for seen, (p, c) in after.items():
+                for seen, (p, c) in after_action(model, t, s, a, g, C).items():
                     to = number(seen[1], p, c)
                     follow[(node, a, *seen)] = to
                     following.add(to)
@@ -89,11 +100,11 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | Non
             if len(rows) > limit:
                 return None
         layer = following
-    known = {(m, x) for m, x, *_ in rows}
+    known = {(m, node) for m, node, *_ in rows}
     for absent in range(model.M):  # what cannot happen stays where it is, at no reward
-        for x in range(len(exact)):
-            if (absent, x) not in known:
-                rows += [(absent, x, a, x, 1.0, 0.0) for a in range(model.A)]
+        for node in range(len(exact)):
+            if (absent, node) not in known:
+                rows += [(absent, node, a, node, 1.0, 0.0) for a in range(model.A)]
     nu = np.zeros((model.M, len(exact)))
     for s, node in start.items():
         nu[:, node] = model.nu[:, s]
@@ -103,4 +114,4 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> Memory | Non
         context, at, action, end, prob, reward, model.w, nu, model.H, n_actions=model.A,
         observe_rewards=False, discount=model.discount, max_return=None,
     )  # fmt: skip
-    return Memory(model, augmented, start, follow, np.array([s for s, _, _ in exact]))
+    return MemoryModel(model, augmented, start, follow, np.array([s for s, _, _ in exact]))

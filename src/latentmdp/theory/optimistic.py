@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats
-from latentmdp.optimism.confidence import Bonus, Evidence, Interval, Setting, rule_named
+from latentmdp.kernels.audit import bonus_alpha, interval_alpha
+from latentmdp.kernels.policies import policy_nodes
+from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
+from latentmdp.optimism.known import Known
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
-    from latentmdp.learning.session import Spec
+    from latentmdp.learning.spec import Spec
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-PAPER = ("mvp", "bernstein")
+PAPER_ALGORITHMS = ("mvp", "bernstein")  # what the theorem is about
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,6 @@ def optimistic_alpha(
     rule = rule_named(spec.algorithm)
     if rule.random:
         return None
-    setting = Setting(
-        model.M, model.S, model.A, model.H, spec.episodes, spec.delta, spec.bonus_scale
-    )
     # the audit's own logarithm, so that a wrong one in the learner shows
     log = iota(model.M, model.S, model.A, model.H, spec.episodes, spec.delta)
     evidence = _evidence(counts)
@@ -72,7 +72,7 @@ def optimistic_alpha(
     elif spec.algorithm == "bernstein":
         answer = _bernstein(evidence, log, spec.bonus_scale, variant)
     else:
-        answer = rule.compute(evidence, setting, np.random.default_rng(0))
+        answer = rule.compute(evidence, spec.setting(model), np.random.default_rng(0))
     unknown = (counts.N == 0) & (not rule.own_unvisited)
     if isinstance(answer, Bonus):
         return _bonus(model, policy, evidence, answer, unknown, rule.cap, variant.reward)
@@ -101,13 +101,6 @@ def _bernstein(evidence: Evidence, log: float, scale: float, variant: Variant) -
     return Interval(evidence.p_hat - radius, evidence.p_hat + radius, scale * flat)
 
 
-def _graph(policy: PolicyGraph) -> tuple[Any, ...]:
-    return (
-        policy.step, policy.state, policy.action, policy.indptr, policy.symbol, policy.next,
-        policy.node, policy.default,
-    )  # fmt: skip
-
-
 def _bonus(
     model: LatentMDP,
     policy: PolicyGraph,
@@ -117,8 +110,6 @@ def _bonus(
     cap: float,
     reward: float,
 ) -> Floats:
-    from latentmdp.kernels.audit import bonus_alpha
-
     rows = len(evidence.N)
     c1, c2, c3 = (np.broadcast_to(x, rows).astype(float) for x in answer[:3])
     c1[unknown], c2[unknown], c3[unknown] = 0.0, np.inf, 0.0
@@ -128,7 +119,7 @@ def _bonus(
         model.indptr, model.next, model.symbol, evidence.p_hat,
         reward * model.reward if on_next else np.zeros(len(model.next)),
         np.zeros(rows) if on_next else reward * model.row_reward, c1, c2, c3, cap, model.A,
-        *_graph(policy), np.empty(model.Gamma), alpha,
+        policy_nodes(policy), np.empty(model.Gamma), alpha,
     )  # fmt: skip
     return alpha
 
@@ -137,9 +128,6 @@ def _interval(
     model: LatentMDP, policy: PolicyGraph, evidence: Evidence, answer: Interval, unknown: Any,
     cap: float, reward: float,
 ) -> Floats:  # fmt: skip
-    from latentmdp.kernels.audit import interval_alpha
-    from latentmdp.optimism.model import Known
-
     known = Known.of(model)
     rows, slots = len(evidence.N), len(evidence.p_hat)
     on_next = known.next_reward is not None
@@ -147,14 +135,14 @@ def _interval(
     low, high = (np.broadcast_to(x, slots).astype(float) for x in (answer.lower, answer.upper))
     unseen = np.minimum(np.broadcast_to(answer.unseen, rows).astype(float), 1.0)
     alpha = np.empty((policy.N, model.M))
-    f, i = np.zeros, np.int64
+    scratch = np.zeros((3, model.S))
     interval_alpha(
         model.indptr, model.next, evidence.p_hat, reward * known.row_reward, known.row_symbol,
         on_next,
         nothing if known.next_reward is None else reward * known.next_reward,
-        known.next_symbol if known.next_symbol is not None else nothing.astype(i),
+        known.next_symbol if known.next_symbol is not None else nothing.astype(np.int64),
         low, high, unseen, ~np.asarray(unknown),
-        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, *_graph(policy),
-        f(model.S), f(model.S), f(model.S), f(model.S, i), alpha,
+        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, policy_nodes(policy),
+        *scratch, np.zeros(model.S, dtype=np.int64), alpha,
     )  # fmt: skip
     return alpha

@@ -20,10 +20,12 @@ from latentmdp._workers import workers
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import refusal
 from latentmdp.formats.strict_json import read_json, write_json
+from latentmdp.learning.learn import learn
 from latentmdp.model import LatentMDP
+from latentmdp.planning.plan import plan_whole
 
 ALGORITHMS = ("mvp", "bernstein", "lucrl")
-OPTIMAL_WORK = 2 * 10**7
+PLAN_WORK = 2 * 10**7
 RESOLUTION = 2.0 ** (1 / 16)  # between neighbouring gaps, where the worst one is looked for
 BROKEN = 1e-9  # an optimistic value this far below the best known one has lost optimism
 
@@ -57,10 +59,10 @@ class Sweep:
 
 
 Row = dict[str, Any]
-Task = tuple[Sweep, float, int, str]
+SweepTask = tuple[Sweep, float, int, str]
 
 
-def measure(task: Task) -> Row:
+def measure(task: SweepTask) -> Row:
     """The regret of one algorithm at one size and seed; `short` is how far optimism was missed."""
     started = time.process_time()
     row = _measured(*task)
@@ -94,11 +96,8 @@ def _worst(found: dict[float, tuple[float, float]]) -> float:
 
 
 def _regret(sweep: Sweep, x: float, seed: int, algorithm: str, gap: float) -> tuple[float, float]:
-    from latentmdp.learning.learn import learn
-    from latentmdp.planning.plan import plan_whole
-
     model = sweep.make(x, seed, gap)
-    limits: dict[str, Any] = {"gap": 1e-6, "time_limit": None, "work_limit": OPTIMAL_WORK}
+    limits: dict[str, Any] = {"gap": 1e-6, "time_limit": None, "work_limit": PLAN_WORK}
     optimal = plan_whole(model, sweep.policy_class, **limits)
     scale = 1.0 if sweep.scale is None else sweep.scale(x)
     run = learn(
@@ -114,7 +113,7 @@ def exponent(rows: Sequence[Row]) -> tuple[float, float, float]:
     Each seed gives one least-squares slope of log regret on log size, over the sizes it has (two at
     least); the exponent is their mean, the interval Student's with one degree less than seeds.
     """
-    from scipy.stats import t
+    from scipy.stats import t  # loads slowly
 
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):

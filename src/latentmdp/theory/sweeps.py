@@ -27,9 +27,9 @@ from latentmdp.theory.scaling import (
 from latentmdp.theory.study import Sweep
 
 GAPS = tuple(2.0**-j for j in range(5, 15))
-LARGE = 10**10
+MANY_EPISODES = 10**10
 GARNET = "garnet:contexts={M},states={S},actions={A},branching={G},horizon=4,seed={seed}"
-SMALL = {"M": 1, "S": 3, "A": 2, "G": 2}
+SMALL_GARNET = {"M": 1, "S": 3, "A": 2, "G": 2}
 
 
 def _worst(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
@@ -39,7 +39,7 @@ def _worst(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
 
 
 def _fixed(kind: str, x: float, seed: int, gap: float) -> LatentMDP:
-    model = make(GARNET.format(**SMALL, seed=seed))
+    model = make(GARNET.format(**SMALL_GARNET, seed=seed))
     return slowed(model, int(x) // model.H) if kind == "H" else _copied(model, kind, int(x))
 
 
@@ -48,7 +48,7 @@ def _told(remembered: bool, x: float, seed: int, gap: float) -> LatentMDP:
 
 
 def _two_contexts(x: float, seed: int, gap: float) -> LatentMDP:
-    return more_contexts(make(GARNET.format(**SMALL | {"M": 2}, seed=seed)), int(x) // 2)
+    return more_contexts(make(GARNET.format(**SMALL_GARNET | {"M": 2}, seed=seed)), int(x) // 2)
 
 
 def _copied(model: LatentMDP, kind: str, n: int) -> LatentMDP:
@@ -75,7 +75,7 @@ def _inverse(x: float) -> float:
 
 
 _CHOICE = "one decision, 1/2 against 1/2 + gap, the worst gap below 2^-5"
-_COPIED = GARNET.format(**SMALL, seed="{seed}")
+_COPIED = GARNET.format(**SMALL_GARNET, seed="{seed}")
 _TOLD = "two contexts with opposite better actions, 1/2 against 1/2 + gap, told rightly with 3/4"
 _WORST, _FIXED, _RANDOM = "worst gap", "fixed instances", "random instances"
 SWEEPS = (
@@ -87,13 +87,13 @@ SWEEPS = (
     ),
     Sweep(
         "M", "M", f"{_WORST}, contexts copied", _CHOICE + "; each context {x} times",
-        partial(_worst, "M"), (1, 2, 4, 8), 0.5, "As the theorem has it.", LARGE, GAPS,
+        partial(_worst, "M"), (1, 2, 4, 8), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "M different", "M", f"{_WORST}, two different contexts copied",
         _TOLD + "; each context {x}/2 times", partial(_told, False), (2, 4, 8, 16), 0.5,
         "The contexts want opposite actions and a signal tells which it is, so what is best "
-        "depends on the belief. As the theorem has it.", LARGE, GAPS,
+        "depends on the belief. As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "M different, memory", "M", f"{_WORST}, two different contexts copied, history class",
@@ -106,18 +106,19 @@ SWEEPS = (
         "S", "S", f"{_WORST}, states copied", _CHOICE + "; each state {x}/3 times",
         partial(_worst, "S"), (3, 6, 12, 24), 0.5,
         "As the theorem has it; the predecessor's bound has exponent 1, and so has its regret.",
-        LARGE, GAPS,
+        MANY_EPISODES, GAPS,
     ),
     Sweep(
         "A", "A", f"{_WORST}, actions copied", _CHOICE + "; each action {x}/2 times",
-        partial(_worst, "A"), (2, 4, 8, 16), 0.5, "As the theorem has it.", LARGE, GAPS,
+        partial(_worst, "A"), (2, 4, 8, 16), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "Gamma", "Gamma", f"{_WORST}, 24 states mixed",
         _CHOICE + "; each state 8 times, {x}/2 of them mixed", partial(_worst, "Gamma"),
         (2, 4, 8, 16), 0.5,
         "As the theorem has it: this exponent belongs to the algorithms. Whether any learner must "
-        "pay it is open (the lower bound has none); the predecessor pays S instead.", LARGE, GAPS,
+        "pay it is open (the lower bound has none); the predecessor pays S instead.",
+        MANY_EPISODES, GAPS,
     ),
     Sweep(
         "Var*", "Var*", f"{_WORST}, p (1 - p) = Var*", "one decision, p against p + gap",
@@ -125,14 +126,14 @@ SWEEPS = (
         "Rewards stay 1, only the odds change. The predecessor does not see the variance. "
         "Bernstein is above 1/2 because Eq. (2) has P_hat where a variance would be "
         "P_hat (1 - P_hat): p grows 128-fold here and p (1 - p) 64-fold, which alone makes 0.58.",
-        LARGE, GAPS, quick=(0.25 / 16, 0.25),
+        MANY_EPISODES, GAPS, quick=(0.25 / 16, 0.25),
     ),
     Sweep(
         "H", "H", f"{_WORST}, paid over more steps", _CHOICE + "; paid in {x} - 1 steps",
         partial(_worst, "H"), (4, 16, 64, 256), 0.0,
         "The same return paid in smaller parts. The predecessor's bonus grows with the steps here "
         "too, but equally for both actions, so it misleads nobody; see the fixed instances.",
-        LARGE, GAPS,
+        MANY_EPISODES, GAPS,
     ),
     Sweep(
         "K fixed", "K", _FIXED, _COPIED, partial(_fixed, "K"), (10**7, 10**8, 10**9, 10**10), 0.0,
@@ -148,12 +149,12 @@ SWEEPS = (
     ),
     Sweep(
         "M fixed, different", "M", f"{_FIXED}, two different contexts copied",
-        GARNET.format(**SMALL | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
+        GARNET.format(**SMALL_GARNET | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
         _two_contexts, (2, 4, 8, 16), 1.0, "The second term, with contexts that differ.",
     ),
     Sweep(
         "M fixed, memory", "M", f"{_FIXED}, two different contexts copied, history class",
-        GARNET.format(**SMALL | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
+        GARNET.format(**SMALL_GARNET | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
         _two_contexts, (2, 4, 8), 1.0, "The second term for policies with memory.", 10**8,
         algorithms=("mvp", "lucrl"), policy_class="history",
     ),

@@ -13,14 +13,17 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
+from latentmdp.planning.plan import plan_whole
 from latentmdp.policy import PolicyGraph
+from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
 from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
+from latentmdp.totals import extreme_totals
 
-SCRATCH = 4_000_000  # numbers that an ascent may hold
+MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
 
 
 class MaxVariance(NamedTuple):
@@ -54,11 +57,10 @@ def max_variance(
     >>> round(found.lower, 12), found.lower == found.upper
     (0.25, True)
     """
-    if policy_class not in ("history", "markov"):
-        raise ModelError(f"policy_class must be 'history' or 'markov'; it is {policy_class!r}")
-    if model.H * model.S * model.M * 2 > 10 * SCRATCH:
+    check_policy_class(policy_class)
+    if model.H * model.S * model.M * 2 > 10 * MOST_SCRATCH:
         raise ModelError(
-            f"max_variance needs H*S*M of at most {5 * SCRATCH}; "
+            f"max_variance needs H*S*M of at most {5 * MOST_SCRATCH}; "
             f"it is {model.H * model.S * model.M}"
         )
     tables = ascend(model, start_tables(model, starts, seed))
@@ -108,7 +110,7 @@ def _with_memory(
     """Policies with memory found by ascent, as exact a memory as fits."""
     for digits in (12, 2, 1):
         memory = build_memory(model, limit, digits)
-        if memory is not None and memory.model.S * model.H * model.M <= SCRATCH:
+        if memory is not None and memory.model.S * model.H * model.M <= MOST_SCRATCH:
             augmented = memory.model
             as_markov = np.zeros((model.H, augmented.S), dtype=np.int64)
             for t in range(model.H):
@@ -139,8 +141,6 @@ def _upper(
 
 def _spread(model: LatentMDP, values: tuple[float, float]) -> float:
     """`(b - mean)(mean - a)`, the most a variable in `[a, b]` can vary, over all means."""
-    from latentmdp.totals import extreme_totals
-
     ends = [
         extreme_totals(model.sizes, model.rows, model.nu, model.H, model.discount, sign)[
             model.w > 0
@@ -203,7 +203,5 @@ def _largest_square(
     if model.M == 1:
         _, actions = context_optimal(model)
         return bound, bound, PolicyGraph.from_table(actions[:, 0])
-    from latentmdp.planning.plan import plan_whole
-
     found = plan_whole(model, policy_class, gap=1e-3, time_limit=time_limit)
     return min(bound, found.upper), found.lower, found.policy

@@ -10,11 +10,13 @@ or dominance in them, would lose the optimum.)
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
+from latentmdp.theory.memory import after_action
 
-Choice = tuple[int, tuple["Point", ...]]  # the action, and one point per observation after it
-Point = tuple[float, float, Choice | None]  # mu, q, how
+Decision = tuple[int, tuple["Moments", ...]]  # the action, and one point per observation after it
+Moments = tuple[float, float, Decision | None]  # mu, q, how
 # history, step, state, reach by context, reward collected so far by context
 Node = tuple[tuple[int, ...], int, int, Floats, Floats]
 
@@ -34,7 +36,7 @@ def history_variance(model: LatentMDP, limit: int) -> dict[tuple[int, ...], int]
     except _TooLargeError:
         return None
     actions: dict[tuple[int, ...], int] = {}
-    stack: list[tuple[tuple[int, ...], Point]] = [
+    stack: list[tuple[tuple[int, ...], Moments]] = [
         ((s,), p) for s, p in zip(starts, point, strict=True)
     ]
     while stack:
@@ -52,10 +54,10 @@ class _Search:
     def __init__(self, model: LatentMDP, limit: int) -> None:
         self.model, self.left = model, limit
         self.low, self.high = value_range(model)
-        self.actions = distinct_actions(model)
+        self.actions = action_kinds(model)
         self.observations: dict[tuple[tuple[int, ...], int], list[tuple[int, int]]] = {}
 
-    def best(self) -> tuple[tuple[Point, ...], list[int]]:
+    def best(self) -> tuple[tuple[Moments, ...], list[int]]:
         start = self.model.w[:, None] * self.model.nu
         starts = [int(s) for s in np.flatnonzero(start.any(axis=0))]
         none = np.zeros(self.model.M)
@@ -82,7 +84,7 @@ class _Search:
             sums = upper_envelope(grown, lo, hi)
         return sums
 
-    def envelope(self, node: Node, rest: tuple[float, float]) -> list[Point]:
+    def envelope(self, node: Node, rest: tuple[float, float]) -> list[Moments]:
         """The useful points of one history."""
         history, t, s, g, C = node
         self.left -= 1
@@ -91,18 +93,9 @@ class _Search:
         model = self.model
         if t == model.H:
             return [(float(g @ C), float(g @ (C * C)), None)]
-        found: list[Point] = []
+        found: list[Moments] = []
         for a in self.actions[s]:
-            after: dict[tuple[int, int], tuple[Floats, Floats]] = {}
-            for m in np.flatnonzero(g):
-                row = (m * model.S + s) * model.A + a
-                for i in range(model.indptr[row], model.indptr[row + 1]):
-                    key = (int(model.symbol[i]), int(model.next[i]))
-                    weight, collected = after.setdefault(
-                        key, (np.zeros(model.M), np.zeros(model.M))
-                    )
-                    weight[m] = g[m] * model.prob[i]
-                    collected[m] = C[m] + model.discount**t * model.reward[i]
+            after = after_action(model, t, s, a, g, C)
             self.observations[history, a] = list(after)
             nodes: list[Node] = [
                 ((*history, a, *seen), t + 1, seen[1], weight, collected)
@@ -137,21 +130,21 @@ def upper_envelope(points: list, low: float, high: float) -> list:
 
 def value_range(model: LatentMDP) -> tuple[Floats, Floats]:
     """`(low, high) (H+1, M, S)`: least and largest value of each context as an MDP of its own."""
-    from latentmdp.kernels.policies import backward_induction
-
-    results = []
-    for sign in (-1.0, 1.0):
-        value = np.zeros((model.H + 1, model.M, model.S))
-        best = np.empty((model.H, model.M, model.S), dtype=np.int64)
-        backward_induction(
-            model.indptr, model.next, model.prob, sign * model.row_reward, model.A,
-            model.discount, value, best,
-        )  # fmt: skip
-        results.append(sign * value)
-    return results[0], results[1]
+    return -solve_contexts(model, -1.0)[0], solve_contexts(model, 1.0)[0]
 
 
-def distinct_actions(model: LatentMDP) -> list[list[int]]:
+def solve_contexts(model: LatentMDP, sign: float) -> tuple[Floats, Ints]:
+    """`context_optimal` with rewards times `sign`: -1 makes the worst policies the best ones."""
+    value = np.zeros((model.H + 1, model.M, model.S))
+    best = np.empty((model.H, model.M, model.S), dtype=np.int64)
+    backward_induction(
+        model.indptr, model.next, model.prob, sign * model.row_reward, model.A, model.discount,
+        value, best,
+    )  # fmt: skip
+    return value, best
+
+
+def action_kinds(model: LatentMDP) -> list[list[int]]:
     """By state, one action of each kind: actions whose rows agree in all contexts are one kind."""
     kinds = []
     for s in range(model.S):

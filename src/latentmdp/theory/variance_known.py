@@ -9,7 +9,7 @@ import numpy as np
 
 from latentmdp.model import LatentMDP
 
-CELLS = 20_000_000  # outcomes times grid points that may be held at once
+MOST_CELLS = 20_000_000  # outcomes times grid points that may be held at once
 
 
 def known_context_bound(
@@ -21,7 +21,7 @@ def known_context_bound(
     """
     low, high = _partial_sums(model)
     margin = model.H + 1  # each step may lean on a grid point outside, by one cell more
-    if len(model.next) * (points + 2 * margin) > CELLS:
+    if len(model.next) * (points + 2 * margin) > MOST_CELLS:
         return float("inf")
     cell = max(high - low, 1e-12) / (points - 1)
     grid = low - margin * cell + cell * np.arange(points + 2 * margin)

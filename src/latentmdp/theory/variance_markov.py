@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels import variance as kernel
 from latentmdp.model import LatentMDP
-from latentmdp.theory.variance_history import distinct_actions, value_range
+from latentmdp.theory.variance_history import action_kinds, solve_contexts, value_range
 
 CENTRES = 9  # values of c tried in the search's bound
 Place = tuple[int, int, float]  # context, state, reward collected so far
@@ -16,15 +17,13 @@ def ascend(
     model: LatentMDP, tables: list[Ints], tolerance: float = 1e-14, max_sweeps: int = 100
 ) -> list[Ints]:
     """Each `table (H, S)` improved by single switches until none raises the variance."""
-    from latentmdp.kernels import variance as k
-
     H, M, S = model.H, model.M, model.S
     scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
     start = model.w[:, None] * model.nu
     improved = []
     for given in tables:
         table = np.array(given, dtype=np.int64)
-        k.ascend(
+        kernel.raise_variance(
             model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
             table, tolerance, max_sweeps, *scratch[0], *scratch[1],
         )  # fmt: skip
@@ -34,16 +33,9 @@ def ascend(
 
 def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
     """Tables to ascend from: each context's best and worst policy, and random ones."""
-    from latentmdp.kernels.policies import backward_induction
-
     tables: list[Ints] = []
     for sign in (1.0, -1.0):
-        value = np.zeros((model.H + 1, model.M, model.S))
-        best = np.empty((model.H, model.M, model.S), dtype=np.int64)
-        backward_induction(
-            model.indptr, model.next, model.prob, sign * model.row_reward, model.A,
-            model.discount, value, best,
-        )  # fmt: skip
+        _, best = solve_contexts(model, sign)
         tables += [best[:, m] for m in range(min(model.M, 4))]
     rng = np.random.default_rng(seed)
     tables += [rng.integers(model.A, size=(model.H, model.S)) for _ in range(random_starts)]
@@ -61,7 +53,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
     start = model.w[:, None] * model.nu
     ends = (start * low[0]).sum(), (start * high[0]).sum()
     centres = np.linspace(*ends, CENTRES)
-    actions = distinct_actions(model)
+    actions = action_kinds(model)
     memo: dict[tuple[int, Place], Floats] = {}
     table = np.zeros((model.H, model.S), dtype=np.int64)
     best: list = [incumbent, None]

@@ -1,12 +1,15 @@
-"""What a planner of either class gives back to `plan`."""
+"""What a planner of either class reports: its bounds on the way, and its result."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from latentmdp.policy import PolicyGraph
 
+Progress = Callable[[float, int, float, float], None]  # (seconds, work, lower, upper)
+
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """A policy, its exact value `lower`, and a bound `upper` on every policy of its class.
 
     `history` lists `(seconds, work, lower, upper)` as the bounds moved.

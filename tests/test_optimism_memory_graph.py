@@ -1,26 +1,27 @@
 """The depth-first solve by belief: against a recursion without bounds, and what it leaves out."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.optimism import growth as growth_module
-from latentmdp.optimism import history
 from latentmdp.optimism.confidence import ESTIMATE, Setting, rule_named
-from latentmdp.optimism.growth import Growth, Kind
-from latentmdp.optimism.memory import Observations, consistent, likelihoods
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.memory import consistent, likelihoods
+from latentmdp.optimism.memory_graph import MemoryGraph
 from latentmdp.optimism.memory_search import MemorySearch
-from latentmdp.optimism.model import Known
 from latentmdp.optimism.plan import make_planner, optimistic_plan
+from latentmdp.optimism.settings import SEARCH, MemoryKind
 from optimism_twin import backup, graph_value, random_counts, small_model, symbol
 
 MAZE = "maze:size=4,goals=3,horizon=10"
-EVERY = Kind(10_000, 1e-9, every=True)
+EVERY = MemoryKind(10_000, 1e-9, every=True)
 GARNET = "garnet:states=8,actions=2,contexts=3,horizon=7,shared_support=1,shared_rewards=1"
 
 
@@ -31,11 +32,11 @@ def grown(model, visits, kind=None, algorithm="mvp", scale=1.0, table=None):
     rule = ESTIMATE if algorithm == "greedy" else rule_named(algorithm)
     search = MemorySearch(known, rule, setting, counts)
     if table is not None:
-        search.table[:] = table
-    seen = Observations.of(search.model)
-    graph = Growth(known, seen, kind or Kind(10_000, 1e-9))
+        search.set_table(table)
+    seen = search.model.shown()
+    graph = MemoryGraph(known, seen, kind or MemoryKind(10_000, 1e-9))
     graph.start(likelihoods(known, counts, seen, np.arange(known.S * known.A)))
-    return graph, graph.solve(0, search), search
+    return graph, graph.solve(search), search
 
 
 # -------------------------------------------------------------------- the slow twin
@@ -69,7 +70,7 @@ def by_belief(model, visits, algorithm, setting, search, graph, table):
 
     def seen_next(m, s, a):
         row = (m * model.S + s) * A + a
-        return rows.next[rows.slots(row)]
+        return rows.rows.next[rows.slots(row)]
 
     def best(t, s, b):
         if t == model.H:
@@ -81,7 +82,7 @@ def by_belief(model, visits, algorithm, setting, search, graph, table):
             if b @ q < b @ bound - 1e-12:
                 child = {}
                 for o in range(seen.start[s * A + a], seen.start[s * A + a + 1]):
-                    new = b * graph.likelihood[o]
+                    new = b * graph.memory.likelihood[o]
                     if new.sum() == 0:  # unexpected: keep the belief, as far as the symbol allows
                         new = b * consistent(graph.known, seen)[o]
                     if new.sum() > 0:
@@ -117,7 +118,7 @@ def without_ties(rng, model):
     )
 
 
-@settings(max_examples=250)
+@hypothesis_settings(max_examples=250)
 @given(st.integers(0, 2**32 - 1))
 def test_bounds_and_merging_do_not_change_the_value(seed):
     """The solve equals the recursion without them."""
@@ -135,7 +136,7 @@ def test_bounds_and_merging_do_not_change_the_value(seed):
     assert solved.fits
     assert solved.value == pytest.approx(slow, abs=1e-9)
     full, every, _ = grown(model, visits, EVERY, algorithm, scale, table)
-    assert graph.nodes <= full.nodes
+    assert graph.count <= full.count
     assert solved.tried <= every.tried
 
 
@@ -147,20 +148,26 @@ def test_nothing_is_expanded_behind_saturated_rows():
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(0), model, (100,))
     graph, solved, search = grown(model, visits, scale=1.0)
-    assert graph.nodes == np.count_nonzero(model.nu.sum(axis=0))
+    assert graph.count == np.count_nonzero(model.nu.sum(axis=0))
     assert solved.value == search.upper == 1.0
-    assert grown(model, visits, algorithm="greedy")[0].nodes > 100  # others plan through them
+    assert grown(model, visits, algorithm="greedy")[0].count > 100  # others plan through them
 
 
 def test_later_models_and_plans_use_the_nodes_that_are_there():
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(0), model, (100,))
     graph, first, search = grown(model, visits, algorithm="greedy")
-    action, nodes = first.action.copy(), graph.used.copy()
-    again = graph.solve(0, search)
-    assert np.array_equal(graph.used, nodes)
+    action, used = first.action.copy(), graph.memory.used.copy()
+    again = graph.solve(search)
+    assert np.array_equal(graph.memory.used, used)
     assert np.array_equal(again.action[again.where], action[again.where])
     assert again.value == first.value
+
+
+def expanded(graph):
+    """The number of actions that memory nodes follow."""
+    edge = graph.nodes.edge[graph.D : graph.D + graph.count]
+    return np.count_nonzero(edge >= graph.expanded)
 
 
 def test_what_is_not_needed_is_not_expanded():
@@ -169,9 +176,8 @@ def test_what_is_not_needed_is_not_expanded():
     visits = random_counts(np.random.default_rng(0), model, (1000,))
     graph, solved, _ = grown(model, visits, algorithm="greedy")
     full, every, _ = grown(model, visits, EVERY, algorithm="greedy")
-    expanded = np.count_nonzero(graph.edge[: graph.nodes] >= graph.fixed)
-    assert graph.nodes < full.nodes
-    assert expanded < 0.6 * np.count_nonzero(full.edge[: full.nodes] >= full.fixed)
+    assert graph.count < full.count
+    assert expanded(graph) < 0.6 * expanded(full)
     assert solved.tried < 0.7 * every.tried
     assert solved.value == pytest.approx(every.value, abs=1e-9)
 
@@ -182,7 +188,7 @@ def test_reach_is_that_of_the_policy():
     visits = np.rint(model.P * 2**40).astype(np.int64)
     graph, solved, _ = grown(model, visits, algorithm="greedy")
     reach = graph.reach(solved.action, solved.where)
-    step = graph.step[graph.D : graph.D + graph.nodes]
+    step = graph.nodes.step[graph.D : graph.D + graph.count]
     totals = np.bincount(step, reach, minlength=model.H)
     assert totals[0] == pytest.approx(1.0)
     assert np.all(np.diff(totals) < 1e-9)  # what is not expanded is lost to default nodes
@@ -192,11 +198,12 @@ def test_reach_is_that_of_the_policy():
 # -------------------------------------------------------------------- in the planner
 
 
-def planner_of(model, seed=0, scale=0.02, algorithm="mvp"):
+def planner_of(model, seed=0, scale=0.02, algorithm="mvp", settings=SEARCH):
     known = Known.of(model)
     setting = Setting(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
     stream = np.random.default_rng(seed)
-    return make_planner(known, rule_named(algorithm), setting, "history", stream), setting
+    rule = rule_named(algorithm)
+    return make_planner(known, rule, setting, "history", stream, settings=settings), setting
 
 
 def visited(model, counts, rng, factor):
@@ -211,14 +218,13 @@ def visited(model, counts, rng, factor):
 @pytest.mark.parametrize("spec", [MAZE, GARNET])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monkeypatch):
-    """In another arena the policy in force has the same value, that of the graph handed out.
+    """In another memory the policy in force has the same value, that of the graph handed out.
 
     Else it is given up: a node that is new to it led to one that it had.
     """
     model, rng = lm.make(spec), np.random.default_rng(3)
-    monkeypatch.setattr(growth_module, "KINDS", growth_module.KINDS[1:])
-    monkeypatch.setattr(history, "KINDS", growth_module.KINDS)
-    planner, setting = planner_of(model, algorithm=algorithm)
+    merged = replace(SEARCH, kinds=SEARCH.kinds[1:])
+    planner, setting = planner_of(model, algorithm=algorithm, settings=merged)
     counts, moved, stayed = Counts.for_model(model), 0, 0
     remember = planner._remember
 
@@ -257,7 +263,7 @@ def test_a_graph_begun_anew_is_searched_at_once(monkeypatch):
     monkeypatch.setattr(planner, "_tied", lambda top: asked.append(top) or tied(top))
     assert planner.replan(counts, nothing).kept
     assert not asked
-    planner.looked = 0
+    planner.looked_at = 0
     monkeypatch.setattr(planner, "_outdated", lambda counts: True)
     planner.replan(counts, nothing)
     assert len(asked) == 1
@@ -274,7 +280,7 @@ def test_a_restored_planner_grows_on_to_the_same_bits(spec):
             resumed, _ = planner_of(model, seed=99)
             resumed.restore(going.state(), counts)
         answer = going.replan(counts)
-        nodes.add(going.growth.nodes)
+        nodes.add(going.graph.count)
         if step >= 4:
             other = resumed.replan(counts)
             assert (other.value, other.upper, other.nodes) == (
@@ -283,44 +289,56 @@ def test_a_restored_planner_grows_on_to_the_same_bits(spec):
                 answer.nodes,
             )
             assert other.policy == answer.policy
-            assert np.array_equal(resumed.growth.G, going.growth.G)
+            for one, two in zip(resumed.graph.nodes, going.graph.nodes, strict=True):
+                assert np.array_equal(one, two)
     assert going.kind > 0
     assert len(nodes) > 2
 
 
-def test_a_graph_without_room_is_cut_and_certified(monkeypatch):
+def test_a_graph_without_room_is_cut_and_certified():
     """Coarser kinds are tried in turn; with none left, what does not fit goes on without memory."""
     model = lm.make(GARNET)
     visits = random_counts(np.random.default_rng(1), model, (300,))
-    few = (Kind(50, 0.0, every=True), Kind(60, 1e-9), Kind(70, 0.1), Kind(80, 0.3))
-    monkeypatch.setattr(history, "KINDS", few)
-    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
+    few = (
+        MemoryKind(50, 0.0, every=True),
+        MemoryKind(60, 1e-9),
+        MemoryKind(70, 0.1),
+        MemoryKind(80, 0.3),
+    )
+    settings = replace(SEARCH, kinds=few)
+    plan = optimistic_plan(
+        model, visits, "mvp", "history", 1000, 0.1, 0.02, settings=settings
+    )  # fmt: skip
     assert plan.planner.kind == 3
-    assert plan.planner.growth.nodes <= 80
+    assert plan.planner.graph.count <= 80
     setting = Setting(model.M, model.S, model.A, model.H, 1000, 0.1, 0.02)
     assert plan.lower == pytest.approx(graph_value(model, visits, "mvp", setting, plan.policy))
     assert plan.lower <= plan.upper
 
 
-def test_room_shrinks_with_contexts_and_holds_all_first_states(monkeypatch):
+def test_room_shrinks_with_contexts_and_holds_all_first_states():
     """Many contexts must not take all memory, and many first states must fit whatever the kind."""
     model = lm.make("garnet:states=7,contexts=3,horizon=3,seed=1")
     model = model.replace(nu=np.full((3, 7), 1 / 7))
     visits = random_counts(np.random.default_rng(1), model, (300,))
-    monkeypatch.setattr(growth_module, "PAIRS", 3 * 12)
-    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
-    assert plan.planner.growth.room == 12
-    monkeypatch.setattr(growth_module, "PAIRS", 3)
-    plan = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.02)
-    assert plan.planner.growth.room == plan.planner.growth.nodes == 7
+    plans = [
+        optimistic_plan(
+            model, visits, "mvp", "history", 1000, 0.1, 0.02,
+            settings=replace(SEARCH, memory_pairs=pairs),
+        )
+        for pairs in (3 * 12, 3)
+    ]  # fmt: skip
+    assert plans[0].planner.graph.room == 12
+    plan = plans[1]
+    assert plan.planner.graph.room == plan.planner.graph.count == 7
     assert plan.lower <= plan.upper
 
 
-def test_too_many_likely_nodes_leave_out_the_least_likely(monkeypatch):
+def test_too_many_likely_nodes_leave_out_the_least_likely():
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(1), model, (300,))
     many = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.001)
-    monkeypatch.setattr(history, "MOST", 40)
-    few = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.001)
-    assert few.planner.memory.N <= 40 < many.planner.memory.N
+    settings = replace(SEARCH, planned_nodes=40)
+    few = optimistic_plan(model, visits, "mvp", "history", 1000, 0.1, 0.001, settings=settings)
+    assert len(few.planner.memory.state) <= 40 < len(many.planner.memory.state)
     assert few.lower <= few.upper

@@ -9,18 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.model import LatentMDP
-
-
-class Joint(NamedTuple):
-    """Observations of all contexts side by side; `J` in all, those of `(s, a)` contiguous."""
-
-    ptr: Ints  # (S*A + 1,) observations of (s, a) are ptr[s*A + a] ... ptr[s*A + a + 1]
-    next: Ints  # (J,)
-    symbol: Ints  # (J,) sorted by (symbol, next) inside (s, a)
-    like: Floats  # (J, M) probability of the observation in each context
-    reward: Floats  # (S*A, M) expected reward
-    discount: float
 
 
 class Start(NamedTuple):
@@ -31,21 +21,29 @@ class Start(NamedTuple):
     belief: Floats  # (n, M)
 
 
-def joint_view(model: LatentMDP) -> Joint:
+def observation_model(model: LatentMDP) -> ObservationModel:
     """The observations of `model`, all contexts side by side. `O(nnz log nnz + J M)`."""
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     context, place = np.divmod(row, S * A)
     symbols = int(model.symbol.max()) + 1
     key = (place * symbols + model.symbol) * S + model.next
-    seen, which = np.unique(key, return_inverse=True)
-    like = np.zeros((len(seen), M))
-    like[which, context] = model.prob
+    seen, number = np.unique(key, return_inverse=True)
+    assert len(seen) < 2**32, "indices have 32 bits"
+    likelihood = np.zeros((len(seen), M))
+    likelihood[number, context] = model.prob
     place, rest = np.divmod(seen, symbols * S)
-    symbol, nxt = np.divmod(rest, S)
+    symbol, following = np.divmod(rest, S)
     ptr = np.searchsorted(place, np.arange(S * A + 1))
     reward = np.array(model.row_reward.reshape(M, S * A).T, order="C")
-    return Joint(ptr, nxt, symbol, like, reward, model.discount)
+    return ObservationModel(
+        ptr.astype(np.uint32),
+        following.astype(np.uint32),
+        symbol,
+        likelihood,
+        reward,
+        model.discount,
+    )
 
 
 def start_beliefs(model: LatentMDP) -> Start:

@@ -1,0 +1,203 @@
+"""Best-first search in the tree of beliefs (AO*, in rounds), and the policy that it finds.
+
+Each round follows the actions with the best upper bounds down from the roots, expands the leaves
+with the largest `reach x gap`, and backs up what was passed on the way. Bounds only ever get
+better, so any order of updates keeps them valid.
+"""
+
+from latentmdp.kernels._cache import kernel
+from latentmdp.kernels.beliefs import N_NODES, NONE, WORK_UNITS
+from latentmdp.kernels.history_tree import expand_leaves, tighten_leaves
+
+CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search_tree` returned
+
+
+@kernel
+def best_tree_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
+    """`(action, value)`: the best one of an inner node in state `s` under `bound (nodes,)`."""
+    A = gain.shape[1]
+    best, top, e = -1, 0.0, first_edge
+    for a in range(A):
+        value = gain[gain_row, a]
+        for _ in range(ptr[s * A + a], ptr[s * A + a + 1]):
+            if child[e] != NONE:
+                value += prob[e] * bound[child[e]]
+            e += 1
+        if best < 0 or value > top:
+            best, top = a, value
+    return best, top
+
+
+@kernel
+def follow_tree(tree, model, bound, start_prob):
+    """Queue the nodes that the best actions under `bound` reach, by step, and fill `reach`.
+
+    Returns how many, and how many edges were looked at.
+    """
+    ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
+    state, first_edge, gain_row = tree.state, tree.first_edge, tree.gain_row
+    queue, reach = tree.queue, tree.reach
+    A = gain.shape[1]
+    n_queue, edges = start_prob.size, 0
+    for i in range(n_queue):
+        queue[i], reach[i] = i, start_prob[i]
+    i = 0
+    while i < n_queue:
+        n = queue[i]
+        i += 1
+        if first_edge[n] == NONE:
+            continue
+        s = state[n]
+        edges += ptr[(s + 1) * A] - ptr[s * A]
+        a, _ = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
+        begin = first_edge[n] + ptr[s * A + a] - ptr[s * A]
+        for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
+            k = child[e]
+            if k != NONE:
+                if reach[k] < 0.0:
+                    reach[k] = 0.0
+                    queue[n_queue] = k
+                    n_queue += 1
+                reach[k] += reach[n] * prob[e]
+    return n_queue, edges
+
+
+@kernel
+def back_up_nodes(tree, model, node, n_nodes):
+    """Tighten both bounds of the inner ones of the first `n_nodes` of `node`, the last first.
+
+    Whether any bound moved.
+    """
+    ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
+    state, first_edge, gain_row = tree.state, tree.first_edge, tree.gain_row
+    lower, upper = tree.lower, tree.upper
+    moved = False
+    for i in range(n_nodes - 1, -1, -1):
+        n = node[i]
+        if first_edge[n] == NONE:
+            continue
+        s, edge, row = state[n], first_edge[n], gain_row[n]
+        _, high = best_tree_action(s, edge, row, ptr, gain, child, prob, upper)
+        _, low = best_tree_action(s, edge, row, ptr, gain, child, prob, lower)
+        moved |= high < upper[n] or low > lower[n]
+        upper[n] = min(upper[n], high)
+        lower[n] = max(lower[n], low)
+    return moved
+
+
+@kernel
+def back_up_all(tree, model):
+    """One pass over all inner nodes, the latest first."""
+    for n in range(tree.used[N_NODES]):
+        tree.queue[n] = n
+    back_up_nodes(tree, model, tree.queue, tree.used[N_NODES])
+
+
+@kernel
+def leaf_threshold(tree, n_queue, tiny):
+    """`(leaves, threshold)`: how many queued leaves have a gap above `tiny`; their mean score.
+
+    The threshold is a little less than the mean: rounding could leave equal leaves all below it.
+    """
+    queue, reach, first_edge = tree.queue, tree.reach, tree.first_edge
+    lower, upper = tree.lower, tree.upper
+    leaves, total = 0, 0.0
+    for i in range(n_queue):
+        n = queue[i]
+        if first_edge[n] == NONE and upper[n] > lower[n] + tiny:
+            leaves += 1
+            total += reach[n] * (upper[n] - lower[n])
+    return leaves, (1.0 - 1e-9) * total / max(leaves, 1)
+
+
+@kernel
+def root_bounds(tree, start_prob):
+    """`(lower, upper)` of the whole problem; the first nodes are the roots."""
+    lower, upper = tree.lower, tree.upper
+    low, high = 0.0, 0.0
+    for i in range(start_prob.size):
+        low += start_prob[i] * lower[i]
+        high += start_prob[i] * upper[i]
+    return low, high
+
+
+@kernel
+def search_tree(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
+    """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
+
+    Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
+    the floor is done. Where the best policy under upper bounds reaches no other leaf, and backing
+    it up moves no bound, the roots' gap is at most what those leaves have: nothing is left. As
+    long as any bound on the way moves, another action may be the best one in the next round,
+    although the roots' bounds stand.
+    """
+    H, S = grid.action.shape[0], grid.action.shape[1]
+    A = tree.gain.shape[1]
+    widest = 0
+    for s in range(S):
+        widest = max(widest, model.ptr[(s + 1) * A] - model.ptr[s * A])
+    tiny = 1e-4 * floor
+    while True:
+        low, high = root_bounds(tree, start_prob)
+        if high - low <= max(gap * abs(high), floor):
+            return CLOSED
+        if tree.used[WORK_UNITS] >= work_limit:
+            return PAUSED
+        n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
+        tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
+        leaves, threshold = leaf_threshold(tree, n_queue, tiny)
+        new = tree.used[N_NODES]
+        room = expand_leaves(tree, model, n_queue, tiny, threshold, H, widest)
+        tighten_leaves(tree, grid, grid_level, new)
+        for i in range(n_queue):
+            tree.reach[tree.queue[i]] = -1.0
+        moved = back_up_nodes(tree, model, tree.queue, n_queue)
+        if not room:
+            return FULL
+        if leaves == 0 and not moved:
+            return EXHAUSTED
+
+
+@kernel
+def count_policy(tree, model, start_prob):
+    """`(nodes, successors)` of the policy that is best under the lower bounds, queued by step."""
+    ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
+    A = gain.shape[1]
+    n_queue, _ = follow_tree(tree, model, tree.lower, start_prob)
+    edges = 0
+    for i in range(n_queue):
+        n = tree.queue[i]
+        tree.reach[n] = -1.0
+        if tree.first_edge[n] != NONE:
+            s = tree.state[n]
+            a, _ = best_tree_action(
+                s, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
+            )
+            edges += ptr[s * A + a + 1] - ptr[s * A + a]
+    return n_queue, edges
+
+
+@kernel
+def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, target):
+    """Write the queued nodes: action (-1: a leaf), successors as numbers of tree nodes."""
+    ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
+    A = gain.shape[1]
+    used = 0
+    for i in range(n_queue):
+        n = tree.queue[i]
+        action[i], degree[i] = -1, 0
+        edge = tree.first_edge[n]
+        if edge == NONE:
+            continue
+        s = tree.state[n]
+        a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
+        action[i] = a
+        e = edge + ptr[s * A + a] - ptr[s * A]
+        for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+            if child[e] != NONE:
+                symbol[used], following[used] = model.symbol[o], model.next[o]
+                target[used] = child[e]
+                used += 1
+                degree[i] += 1
+            e += 1
+    return used

@@ -1,0 +1,92 @@
+"""`Numbering`: which number a policy has for a reward, where that is not a model's own number.
+
+A policy graph sees a reward as a number, its symbol. A model numbers the rewards that it can pay; a
+learner numbers those that it knows, among them rewards of transitions that never happen, or those
+that it has seen so far. The reward itself is what both have in common: by it a learner's policy is
+put into the numbers of a model.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints, reward_tolerance
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Numbering:
+    """The contexts' rewards at every place and their numbers.
+
+    Both have the shape `(M, S*A, S)`, or `(M, S*A, 1)` where the next state does not matter.
+    `complete` says that there are no other rewards; without it an unknown one has no number.
+    """
+
+    rewards: Floats
+    symbols: Ints
+    scale: float  # the largest reward, for the tolerance
+    complete: bool = True
+
+    def of_outcomes(self, model: LatentMDP) -> Ints:
+        """The number `(nnz,)` that this numbering has for each outcome of a model, or -1."""
+        pair, next = _pair(model), model.next
+        at = (slice(None), pair, next if self.rewards.shape[2] > 1 else 0)
+        rewards, symbols = self.rewards[at], self.symbols[at]  # (M, nnz)
+        distance = np.abs(rewards - model.reward)
+        nearest, outcome = distance.argmin(axis=0), np.arange(len(next))
+        equal = distance[nearest, outcome] <= reward_tolerance(rewards.max(axis=0), self.scale)
+        return np.where(equal, symbols[nearest, outcome], -1)
+
+
+def in_numbers_of(policy: PolicyGraph, numbering: Numbering, model: LatentMDP) -> PolicyGraph:
+    """The same policy with the model's numbers; its nodes stay where they are.
+
+    Successors on rewards that the model never pays are left out.
+    """
+    own = numbering.of_outcomes(model)
+    if numbering.complete and (own < 0).any():
+        i = int(np.argmax(own < 0))
+        state, action = divmod(int(_pair(model)[i]), model.A)
+        raise ModelError(
+            "the policy must be for the rewards of the model; it knows no reward of "
+            f"{model.reward[i]:.6g} for (state {state}, action {action}, next {model.next[i]})"
+        )
+    if np.array_equal(own, model.symbol):
+        return policy
+    meanings = np.unique(np.stack([_pair(model), model.next, model.symbol, own], axis=1), axis=0)
+    same = (np.diff(meanings[:, :3], axis=0) == 0).all(axis=1)
+    if same.any():
+        state, action = divmod(int(meanings[np.argmax(same), 0]), model.A)
+        raise ModelError(
+            "the policy must not see rewards that the model hides; it tells some of (state "
+            f"{state}, action {action}) apart, and the model does not"
+        )
+    return _renumbered(policy, model, meanings[meanings[:, 3] >= 0])
+
+
+def _renumbered(policy: PolicyGraph, model: LatentMDP, meanings: Ints) -> PolicyGraph:
+    """`meanings (n, 4)`: state and action, next state, the model's number, the policy's number."""
+    width = 1 + max(int(meanings[:, 3].max(initial=0)), int(policy.symbol.max(initial=0)))
+    pair, next, new, old = meanings.T
+    code = (pair * model.S + next) * width + old
+    order = np.argsort(code, kind="stable")
+    owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
+    place = policy.state[owner] * model.A + policy.action[owner]
+    wanted = (place * model.S + policy.next) * width + policy.symbol
+    first, end = (np.searchsorted(code[order], wanted, side=side) for side in ("left", "right"))
+    edge = np.repeat(np.arange(len(wanted)), end - first)
+    rank = np.arange(len(edge)) - np.repeat(np.cumsum(end - first) - (end - first), end - first)
+    indptr = np.zeros(policy.N + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner[edge], minlength=policy.N), out=indptr[1:])
+    return PolicyGraph.from_arrays(
+        policy.step, policy.state, policy.action, indptr, new[order[first[edge] + rank]],
+        policy.next[edge], policy.node[edge], policy.root, policy.default,
+    )  # fmt: skip
+
+
+def _pair(model: LatentMDP) -> Ints:
+    """`s*A + a` of each outcome."""
+    rows = np.arange(model.M * model.S * model.A) % (model.S * model.A)
+    return np.repeat(rows, np.diff(model.indptr))

@@ -1,0 +1,139 @@
+"""How hard and in which order optimistic planning searches: every number in one place.
+
+None of them decides what is optimal, only how much work goes into finding it, so bounds hold
+whatever they are. `SEARCH` is what planners use; a run records it (`run.settings`). Comments name
+the command that a number rests on; the others are small enough not to matter or were never varied.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from latentmdp.errors import ModelError
+
+
+class Effort(NamedTuple):
+    """How hard to search on graphs up to a size. A kick costs a few sweeps, a checked pass many."""
+
+    work: int  # up to so many (node, action, context)
+    sweeps: int  # sweeps and checked passes of one polish, at most
+    passes: int  # of which so many are checked passes, at most
+    every: bool  # try every switch, not only those that the derivative likes
+    gain: float  # a step that gains less is the last one
+    tilts: int  # kicks by other weights
+    jolts: int  # kicks by random actions
+    rest: int = 31  # searches without kicks after kicks have failed, at most
+
+
+class MemoryKind(NamedTuple):
+    """What a memory tells apart, and how many nodes that may take."""
+
+    nodes: int
+    side: float  # of the cells in which beliefs are one node; 0: nodes are whole histories
+    least: float = 0.0  # a history that is less likely goes on without memory
+    every: bool = False  # expand all actions
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The numbers; see the module."""
+
+    equal: float = 1e-9
+    """Optimistic values this close are ties."""
+    closed: float = 1e-12
+    """A value this close to the bound has reached it; a kick must gain more."""
+
+    # polishing and kicks: `python benchmarks/optimism.py exact`, `... kicks`
+    efforts: tuple[Effort, ...] = (
+        Effort(400, 100, 20, True, 1e-12, 10, 20),
+        Effort(1_000, 10, 1, False, 1e-9, 4, 8, rest=7),
+        Effort(6_000, 10, 1, False, 1e-9, 2, 0),
+        Effort(20_000, 3, 0, False, 1e-7, 1, 0),
+        Effort(10**18, 1, 0, False, 1e-7, 1, 0),
+    )
+    """By size, smallest first."""
+    whole_histories: Effort = Effort(2_500, 50, 3, True, 1e-12, 8, 8)  # noqa: RUF009
+    """Where nodes are whole histories (few are alive under a policy), above the smallest size."""
+    gap_share: float = 1e-4
+    """A sweep that gains less than this share of the gap to the bound is the last one."""
+    kick_gain: float = 0.01
+    """Of the gap to the bound: kicks that gain less are tried less often."""
+    tilt: float = 1.5
+    """A tilt multiplies the contexts' weights by `exp(tilt * normal)` ..."""
+    through_cap: tuple[float, ...] = (0.0, 0.3, 1.0)
+    """... and lets one of these shares of the derivative through the cap."""
+    jolted: float = 0.4
+    """Share of the nodes that get a random action in a jolt; on tiny graphs all in every other."""
+    further_searches: int = 8
+    """Of `optimistic_plan` on tiny graphs, with other kicks, while the bound is not reached."""
+
+    # ties: `python benchmarks/optimism.py ties`, `python benchmarks/learning.py seeds`
+    ladder: tuple[float, ...] = (0.001, 0.01, 0.1)
+    """Bonus scales of the tie rule `ladder`, as shares of the run's own."""
+    mix_weights: tuple[float, ...] = (0.1, 1.0, 10.0, 1e2, 1e3, 1e4)
+    """Of the primary model, one after the other until the mixed policy is an argmax."""
+    mix_gain: float = 1e-3
+    """Of secondary value: mixing that gains less is tried less often."""
+    mix_rest: int = 3
+    """Plans without mixing after it has failed, at most, where the bound is reached."""
+    mix_rest_open: int = 255
+    """The same where the bound is not reached: ties are rare there."""
+    gain_per_loss: float = 1e-3
+    """Explore only if the expected gain is at least this share of the estimated loss."""
+    loss_not_kept: float = 0.01
+    """Of estimated value: a policy that explores at a larger loss is looked at again each time."""
+    proposal_rest: int = 7
+    """Plans without a proposal of the tie rule, or with an old one of the estimate, at most."""
+    fresh: float = 1.01
+    """An argmax in force is kept until visits have grown by this factor."""
+
+    # memory: `python benchmarks/memory.py`
+    kinds: tuple[MemoryKind, ...] = (
+        MemoryKind(1_500, 0.0, every=True), MemoryKind(5_000, 1e-9), MemoryKind(60_000, 0.1),
+        MemoryKind(60_000, 0.3), MemoryKind(60_000, 0.3, 1e-5), MemoryKind(60_000, 0.3, 1e-4),
+        MemoryKind(60_000, 0.3, 1e-3),
+    )  # fmt: skip
+    """From the finest to the coarsest: the first that fits is used."""
+    memory_pairs: int = 3_000_000
+    """Of a node and a context, at most: with many contexts there is room for fewer nodes."""
+    pool_limit: float = 8.0
+    """Contexts are pooled while the G statistic is at most this, times degrees of freedom + 1."""
+    drift: float = 0.05
+    """Likelihood ratios that have changed by more ask for a new graph."""
+    look_again: float = 1.05
+    """Visits must have grown by this factor before the memory is looked at again."""
+    look_always: int = 50
+    """Episodes, times the horizon in visits, before which it is looked at every time."""
+    rare: float = 1e-7
+    """Nodes that are less likely are not planned with."""
+    planned_nodes: int = 8_000
+    """Nodes that are planned with, at most; if more are likely, only the likelier ones."""
+    few_states: int = 12
+    """Up to here a confidence set with memory lists every next state, also what nobody has seen."""
+
+    def effort(self, nodes: int, A: int, M: int, whole: bool = False) -> Effort:
+        """For a graph of this size; `whole`: its nodes are whole histories."""
+        work = nodes * A * M
+        if whole and self.efforts[0].work < work <= self.whole_histories.work:
+            return self.whole_histories
+        return next(effort for effort in self.efforts if work <= effort.work)
+
+    def record(self) -> dict[str, Any]:
+        """Plain data, as JSON has it, for a run's record."""
+        record: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return record
+
+
+SEARCH = SearchSettings()
+
+
+def check_settings(record: Any) -> None:
+    """Refuse the settings of a saved learner or run that are not `SEARCH`: it could not go on."""
+    if not isinstance(record, dict) or set(record) != set(SEARCH.record()):
+        raise ModelError("settings must hold the search settings of this version; they do not")
+    for name, value in SEARCH.record().items():
+        if record[name] != value:
+            raise ModelError(
+                f"settings.{name} must be {str(value)[:80]} to go on from here; it is "
+                f"{str(record[name])[:80]}: what was made with other search settings is only read"
+            )

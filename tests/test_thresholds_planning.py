@@ -1,0 +1,79 @@
+"""Planning goes other ways at certain sizes; with these moved to any place, bounds are as sound.
+
+Tiny models reach what large ones do: arrays that grow, pieces between two looks at the clock, finer
+and finer grids, the change from one search to the other.
+"""
+
+import numpy as np
+import pytest
+
+import brute
+import latentmdp as lm
+from latentmdp.planning import belief_graph, belief_tree, extraction, race
+from latentmdp.planning import history as planning_history
+from strategies import random_model
+
+TOLERANCE = 1e-9
+SMALLEST = {
+    "FIRST_NODES": (belief_tree, 1),
+    "GROWTH": (belief_graph, 1.001),
+    "PIECE": (belief_graph, 1),
+    "BATCH": (belief_graph, 1e-9),
+    "CUT": (belief_graph, 0.5),
+    "QUANTUM": (planning_history, 1),
+    "HEAD_START": (race, 1),
+    "FIRST_LOOK": (race, 1),
+    "SMALL": (extraction, 0),
+}
+
+
+def check_plans(seed, models, **limits):
+    """Plans of random models by every method, against enumeration."""
+    rng = np.random.default_rng(seed)
+    for i in range(models):
+        model = random_model(rng, M=3, S=3, A=2, H=4)
+        best = brute.best_history_value(model)
+        for method in ("auto", "layers", "grid"):
+            found = lm.plan(model, gap=None, method=method, time_limit=60.0, **limits)
+            assert found.lower - TOLERANCE <= best <= found.upper + TOLERANCE, (i, method)
+            assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-12)
+            if not limits:
+                assert found.status == "optimal", (i, method)
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_one_size_moved_to_its_end(name, monkeypatch):
+    module, value = SMALLEST[name]
+    assert hasattr(module, name)
+    monkeypatch.setattr(module, name, value)
+    check_plans(len(name), 12)
+
+
+def test_all_sizes_moved_to_their_ends(monkeypatch):
+    for name, (module, value) in SMALLEST.items():
+        monkeypatch.setattr(module, name, value)
+    check_plans(1, 25)
+    check_plans(2, 25, work_limit=30)
+
+
+def test_every_level_of_the_grid(monkeypatch):
+    """Grids that cost nothing are refined at once: bounds hold at every level that comes."""
+    levels = set()
+    build = belief_tree.build_grid
+
+    def watched(observed, horizon, states, N, *rest):
+        levels.add((model.M, N))
+        return build(observed, horizon, states, N, *rest)
+
+    monkeypatch.setattr(belief_tree, "build_grid", watched)
+    monkeypatch.setattr(belief_tree, "grid_work", lambda *sizes: 1)
+    monkeypatch.setattr(belief_tree, "FIRST_NODES", 1)
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        model = random_model(rng, M=4, S=3, A=3, H=4)
+        best = brute.best_history_value(model)
+        for work in (3, 10, 50, 400):
+            found = lm.plan(model, gap=None, method="grid", work_limit=work, time_limit=60.0)
+            assert found.lower - TOLERANCE <= best <= found.upper + TOLERANCE
+    assert {M for M, _ in levels} == {2, 3, 4}
+    assert len(levels) > 6, levels
