@@ -9,6 +9,7 @@ from hypothesis import settings
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 settings.load_profile("ci" if os.environ.get("CI") else "default")  # CI repeats; people explore
 
 # A shell's background jobs ignore Ctrl-C, and so would every process that the tests start.
