@@ -68,60 +68,77 @@ def finite_horizon(options: Options) -> int:
 
 def latent_mdp(pomdp: Pomdp, options: Options, allowance: Allowance) -> LatentMDP:
     """The POMDP as a latent MDP, or a sentence that names what moves unseen."""
-    classes = find_classes(pomdp, allowance)
-    return _built(pomdp, *_with_starts(pomdp, classes, allowance), options, allowance)
+    contexts = _contexts(pomdp, find_classes(pomdp, allowance), allowance)
+    return _built(pomdp, contexts, options, allowance)
 
 
-def _with_starts(
-    p: Pomdp, classes: Classes, allowance: Allowance
-) -> tuple[Ints, Floats, Ints, list[str], list[str]]:
-    """`(states (M, S), start (M, S), label (S,), context names, state names)`.
+# ---------------------------------------------------------------------- contexts and first states
 
-    `label[x]` is the label that state `x` stands for; NOWHERE for a first state of its own.
-    """
+
+@dataclass(frozen=True)
+class _Contexts:
+    """Contexts and states of the latent MDP, in terms of the POMDP."""
+
+    states: Ints  # (M, S) the POMDP's state, or NOWHERE
+    start: Floats  # (M, S) probabilities of the first state and the context
+    label: Ints  # (S,) what is seen in the state; NOWHERE for a first state like no other
+    names: list[str]
+    state_names: list[str]  # empty if there are none
+
+
+def _contexts(p: Pomdp, classes: Classes, allowance: Allowance) -> _Contexts:
+    """One context per class, or several if it can start in several states that look alike."""
     (first,) = np.nonzero(p.start)
-    shown, of_first = classes.shown, classes.of_first
-    key = of_first * (int(p.first_label.max()) + 1) + p.first_label[first]
-    order = np.argsort(key, kind="stable")
-    first, of_first, key = first[order], of_first[order], key[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    copy = np.arange(len(first)) - np.repeat(starts, np.diff(np.append(starts, len(first))))
-    copies = np.ones(len(shown), dtype=np.int64)
-    np.maximum.at(copies, of_first, copy + 1)
-    M = int(copies.sum())
-    class_of = np.repeat(np.arange(len(shown)), copies)
-    context = (np.cumsum(copies) - copies)[of_first] + copy
+    copy = _rank_among_equals(classes.of_first * p.S + p.first_label[first])
+    copies = np.ones(len(classes.shown), dtype=np.int64)
+    np.maximum.at(copies, classes.of_first, copy + 1)
+    class_of = np.repeat(np.arange(len(copies)), copies)  # (M,)
+    context = (np.cumsum(copies) - copies)[classes.of_first] + copy  # of each first state
 
-    used = np.flatnonzero((shown != NOWHERE).any(axis=0))
+    used = np.flatnonzero((classes.shown != NOWHERE).any(axis=0))
     looks = np.unique(p.first_label[first])
-    each = "; each first state that looks like another one is a context" * (len(shown) < M)
-    allowance.check(
-        M * (len(used) + len(looks)) * p.A, f"{M} contexts x {len(used)} states{each}, all rows"
-    )
-    states = np.hstack([shown[:, used][class_of], np.full((M, len(looks)), NOWHERE)])
-    start = np.zeros(states.shape)
+    M, S = len(class_of), len(used) + len(looks)
+    why = "; each first state that looks like another one is a context" * (len(copies) < M)
+    allowance.check(M * S * p.A, f"all rows ({M} contexts x {S} states x {p.A} actions{why})")
+    states, start = np.full((M, S), NOWHERE), np.zeros((M, S))
+    states[:, : len(used)] = classes.shown[:, used][class_of]
     label = np.append(used, np.full(len(looks), NOWHERE))
-    keep = np.ones(len(label), dtype=bool)
-    labels_of = _LabelsOfStates(shown[:, used])
-    for i, look in enumerate(looks):
+    keep = np.ones(S, dtype=bool)
+    labels_of = _LabelsOfStates(classes.shown[:, used])
+    for x, look in enumerate(looks, len(used)):
         here = p.first_label[first] == look
         m, s = context[here], first[here]
-        x = labels_of.only(states, m, s)
-        keep[len(used) + i] = x is None
-        x = len(used) + i if x is None else x
-        states[m, x], start[m, x] = s, p.start[s]
-    copied = copies[class_of] > 1
+        like = labels_of.only(states, m, s)
+        keep[x] = like is None
+        place = x if like is None else like
+        states[m, place], start[m, place] = s, p.start[s]
+
     names = [classes.names[c] for c in class_of]
     for m, s in zip(context, first, strict=True):
-        if copied[m]:
+        if copies[class_of[m]] > 1:
             names[m] = ", ".join(p.values(int(s)))
-    several = len(looks) > 1
-    looks_named = [
-        p.labels[int(x)] if x != NOWHERE else "start" + (f" {i - len(used)}" if several else "")
-        for i, x in enumerate(label)
-    ] if len(label) <= MOST_NAMES and not isinstance(p.labels, Numbered) else []  # fmt: skip
-    state_names = [name for name, kept in zip(looks_named, keep, strict=False) if kept]
-    return states[:, keep], start[:, keep], label[keep], names, state_names
+    states, start, label = states[:, keep], start[:, keep], label[keep]
+    return _Contexts(states, start, label, names, _state_names(p, label))
+
+
+def _rank_among_equals(key: Ints) -> Ints:
+    """0 for the first of each key, 1 for the second, ..."""
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    rank = np.empty(len(key), dtype=np.int64)
+    rank[order] = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
+    return rank
+
+
+def _state_names(p: Pomdp, label: Ints) -> list[str]:
+    if len(label) > MOST_NAMES or isinstance(p.labels, Numbered):
+        return []
+    alone = (label == NOWHERE).sum() == 1
+    number = np.cumsum(label == NOWHERE) - 1
+    starts = ("start" if alone else f"start {k}" for k in number)
+    return [
+        start if x == NOWHERE else p.labels[int(x)] for x, start in zip(label, starts, strict=True)
+    ]
 
 
 class _LabelsOfStates:
@@ -147,29 +164,26 @@ class _LabelsOfStates:
 # ---------------------------------------------------------------------- the model
 
 
-def _built(
-    p: Pomdp, states: Ints, start: Floats, label: Ints, names: list[str], state_names: list[str],
-    options: Options, allowance: Allowance,
-) -> LatentMDP:  # fmt: skip
+def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> LatentMDP:
     number = np.full(len(p.labels), NOWHERE)  # of a label among the states
-    number[label[label != NOWHERE]] = np.flatnonzero(label != NOWHERE)
-    each = max(1, ROWS_AT_A_TIME // (states.shape[1] * p.A))
+    number[c.label[c.label != NOWHERE]] = np.flatnonzero(c.label != NOWHERE)
+    some = max(1, ROWS_AT_A_TIME // (c.states.shape[1] * p.A))
     parts, count = [], 0
-    for m in range(0, len(states), each):
-        parts.append(_outcomes(p, states[m : m + each], number, allowance.most - count))
+    for m in range(0, len(c.states), some):
+        parts.append(_outcomes(p, c.states[m : m + some], number, allowance.less(count)))
         parts[-1][0][:] += m
         count += len(parts[-1][0])
     outcomes = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     del parts
-    weight = start.sum(axis=1)
-    first = np.where(weight[:, None] > 0.0, start, start.sum(axis=0))  # of no weight: as the others
+    weight = c.start.sum(axis=1)
+    first = np.where(weight[:, None] > 0.0, c.start, c.start.sum(axis=0))  # else as the others
     labels: dict[str, Any] = {}
     if not isinstance(p.actions, Numbered):
         labels["action_names"] = tuple(p.actions)
-    if len(names) <= MOST_NAMES and any(names):
-        labels["context_names"] = tuple(names)
-    if state_names:
-        labels["state_names"] = tuple(state_names)
+    if len(c.names) <= MOST_NAMES and any(c.names):
+        labels["context_names"] = tuple(c.names)
+    if c.state_names:
+        labels["state_names"] = tuple(c.state_names)
     observed = options.observe_rewards  # in a POMDP they are not
     model = build_within_limit(
         LatentMDP.from_rows,
@@ -184,11 +198,11 @@ def _built(
             **labels,
         },
     )  # fmt: skip
-    model.__dict__["_origin"] = Origin(states, p.hidden)
+    model.__dict__["_origin"] = Origin(c.states, p.hidden)
     return model
 
 
-def _outcomes(p: Pomdp, states: Ints, number: Ints, most: int) -> tuple[np.ndarray, ...]:
+def _outcomes(p: Pomdp, states: Ints, number: Ints, allowance: Allowance) -> tuple[np.ndarray, ...]:
     """`(context, state, action, next, prob, reward)` of all rows of some contexts."""
     context, state, action = (
         x.reshape(-1) for x in np.indices((*states.shape, p.A), dtype=np.int64)
@@ -198,15 +212,13 @@ def _outcomes(p: Pomdp, states: Ints, number: Ints, most: int) -> tuple[np.ndarr
     lost = (context[never], state[never], action[never], state[never])
     alone = (*lost, np.ones(len(lost[0])), np.zeros(len(lost[0])))
     context, state, action, before = (x[~never] for x in (context, state, action, before))
-    row, k = p.T.entries(action * p.S + before)
+    rows = action * p.S + before
+    allowance.check(p.T.count(rows), "its transitions")
+    row, k = p.T.entries(rows)
     after = p.T.column[k]
-    seen = action[row] * p.S + after
-    if p.Z.count(seen) > most:
-        raise ModelError(
-            f"what the file describes must not be far larger than the file itself; it has more "
-            f"than {most} outcomes"
-        )
-    i, j = p.Z.entries(seen)
+    rows = action[row] * p.S + after
+    allowance.check(p.Z.count(rows), "its transitions with observations")
+    i, j = p.Z.entries(rows)
     prob, label = p.T.value[k[i]] * p.Z.value[j], p.Z.column[j]
     row, after = row[i], after[i]
     reward = p.reward(action[row], before[row], after, label)

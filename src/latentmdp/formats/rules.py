@@ -27,6 +27,12 @@ class Allowance:
     def __init__(self, file_bytes: int) -> None:
         self.most = FREE + RATIO * file_bytes
 
+    def less(self, count: int) -> "Allowance":
+        """What is left after so many numbers."""
+        left = Allowance(0)
+        left.most = self.most - count
+        return left
+
     def check(self, count: int, what: str) -> None:
         """Refuse `count` numbers if they are far more than the file's length explains."""
         if count > self.most:

@@ -17,7 +17,7 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, opened, reason, refusal
 from latentmdp.formats.names import Names
 
-PIECE = 1 << 22  # bytes that are read at a time
+PIECE = 1 << 18  # bytes that are read at a time; more words at once make the collector slow
 LONGEST_WORD = 10_000
 
 COMMENT = re.compile(r"#[^\n]*")
@@ -58,8 +58,9 @@ class Words:
         self._file = file
         self._rest = b""  # what was read and not yet split: the beginning of a word
         self._in_comment = False
-        self._lines: list[list[str]] = [[]]  # words by line; the last line may go on
-        self._first_line = 1  # the number of the first of them
+        self._next_number = 1  # of the line that is being read
+        self._lines: list[list[str]] = [[]]  # words, by lines that have any
+        self._numbers = [1]  # of these lines in the file
         self._begun = False
         self._row = self._column = 0  # the next word
         self._last_line = 1  # of the last word that was taken
@@ -83,9 +84,9 @@ class Words:
         if word is None:
             raise ModelError("the file ends in the middle of a statement")
         while self._column >= len(self._lines[self._row]):
-            self._next_line()
+            self._row, self._column = self._row + 1, 0
         self._column += 1
-        self._last_line = self._first_line + self._row
+        self._last_line = self._numbers[self._row]
         return word
 
     def take_colon(self, after: str) -> None:
@@ -127,8 +128,8 @@ class Words:
         if something is wrong in the lines: that is left to be said when they are read word by word.
         """
         self.ahead(0)
-        while self._row + 1 < len(self._lines) and self._column == len(self._lines[self._row]):
-            self._next_line()
+        if self._row + 1 < len(self._lines) and self._column == len(self._lines[self._row]):
+            self._row, self._column = self._row + 1, 0
         if self._column or self._is_wrong:
             self._is_wrong = False
             return None
@@ -136,10 +137,9 @@ class Words:
         end = self._row
         while end < len(self._lines):
             line = self._lines[end]
-            if line:
-                width = widths.get(line[0])
-                if width != len(line) or line[width - 3] != ":":
-                    break
+            width = widths.get(line[0]) if line else None
+            if width != len(line) or line[width - 3] != ":":
+                break
             end += 1
         while end > self._row:
             try:
@@ -156,7 +156,7 @@ class Words:
     def _cells(self, lines: list[list[str]], names: Mapping[str, Sequence[Names]]) -> Cells:
         cells: Cells = {}
         for key, known in names.items():
-            columns = list(zip(*(line for line in lines if line and line[0] == key), strict=True))
+            columns = list(zip(*(line for line in lines if line[0] == key), strict=True))
             if columns:
                 if any(column.count(":") != len(column) for column in columns[1:-1:2]):
                     raise ValueError
@@ -182,11 +182,8 @@ class Words:
             self._row += 1
             words += lines[self._row]
         self._column = len(lines[self._row]) - max(len(words) - most, 0)
-        self._last_line = self._first_line + self._row
+        self._last_line = self._numbers[self._row]
         return words[:most]
-
-    def _next_line(self) -> None:
-        self._row, self._column = self._row + 1, 0
 
     def _is_number(self, word: str) -> bool:
         try:
@@ -215,13 +212,21 @@ class Words:
             self._in_comment = not newline
         if not self._in_comment:
             self._in_comment = text.rfind("#") > text.rfind("\n")
-        lines = _split_lines(text)
-        kept = [self._lines[self._row][self._column :], *self._lines[self._row + 1 :]]
-        kept[-1] = kept[-1] + lines[0]
-        self._lines = kept + lines[1:]
-        self._first_line += self._row
-        self._row = self._column = 0
+        self._append(_split_lines(text))
         return True
+
+    def _append(self, rows: list[list[str]]) -> None:
+        """More lines behind those that are left; the first one may go on where the last ended."""
+        self._lines = [self._lines[self._row][self._column :], *self._lines[self._row + 1 :]]
+        self._numbers = self._numbers[self._row :]
+        self._row = self._column = 0
+        numbers = [number for number, row in enumerate(rows, self._next_number) if row]
+        rows, self._next_number = [row for row in rows if row], self._next_number + len(rows) - 1
+        if rows and numbers[0] == self._numbers[-1]:
+            self._lines[-1] = self._lines[-1] + rows[0]
+            rows, numbers = rows[1:], numbers[1:]
+        self._lines += rows
+        self._numbers += numbers
 
 
 def _split_lines(text: str) -> list[list[str]]:
