@@ -2,17 +2,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long test-browser install check format bench docs clean-cache
+.PHONY: demo test test-long test-bounds test-browser install check format bench docs clean-cache
 
 demo: .venv/.runtime
 	$(BIN)/latentmdp compile
 	$(BIN)/latentmdp demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
 	$(BIN)/python -m pytest -m slow -n 2
+
+# what runs kernels, with every index checked; then two files without compiling at all
+KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_search.py optimism_planner.py optimism_memory_graph.py \
+	optimism_certificate.py learning_simulation.py learning_run.py planning_history.py planning_markov.py evaluation.py theory_variance.py)
+test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without Numba
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few -k "slow_twin or brute" tests/test_optimism_kernels.py tests/test_evaluation.py
 
 test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
 	$(BIN)/python -m pytest -m browser
