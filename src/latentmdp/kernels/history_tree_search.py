@@ -5,6 +5,8 @@ with the largest `reach x gap`, and backs up what was passed on the way. Bounds 
 better, so any order of updates keeps them valid.
 """
 
+import numpy as np
+
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.beliefs import N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_tree import expand_leaves, tighten_leaves
@@ -192,7 +194,7 @@ def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, t
         s = tree.state[n]
         a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
         action[i] = a
-        e = edge + ptr[s * A + a] - ptr[s * A]
+        e = np.int64(edge + ptr[s * A + a] - ptr[s * A])  # unsigned, `e + 1` would be a float
         for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
             if child[e] != NONE:
                 symbol[used], following[used] = model.symbol[o], model.next[o]
