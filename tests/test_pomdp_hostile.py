@@ -264,7 +264,7 @@ def vectors(*change):
         (vectors('action="0"', 'action="1.5"'), "as action; it is '1.5'"),
         (vectors('action="0"', 'action="7"'), "actions must be from 0 to 1, as in the model; foun"),
         (vectors('obsValue="0"', 'obsValue="x"'), "as obsValue; it is 'x'"),
-        (VECTORS.replace('obsValue="0"', 'obsValue="5"'), "must have a vector; no obsValue stands"),
+        (VECTORS.replace('obsValue="0"', 'obsValue="5"'), "must have an action in state 0, which"),
         (vectors("1.0 2.0", "1.0"), "<Vector> must have vectorLength=2 numbers; it has 1"),
         (vectors("1.0 2.0", "1.0 2.0 3.0"), "<Vector> must have vectorLength=2 numbers; it has 3"),
         (vectors("1.0 2.0", "1.0 two"), "line 4: <Vector> must have finite numbers; it is '1.0 t"),

@@ -220,7 +220,7 @@ class _Reader:
             before = {v.next_name: v.name for v in self.model.states}.get(table.variable)
             previous = table.parents.index(before) if before in table.parents else None
             DiagramTable(
-                table.rules, self.axes, previous, self.templates, self.allowance.most,
+                table.rules, self.axes, previous, self.templates, self.allowance,
                 self.section == "RewardFunction",
             ).add(self.diagram)  # fmt: skip
         if self.section == "RewardFunction":

@@ -17,6 +17,7 @@ from latentmdp.errors import ModelError
 
 ANY = -1  # a wildcard in a rule
 
+MOST_NUMBERS = 60  # that a function depends on: a bit for each
 FREE = 1 << 20  # numbers that any file may unfold into, and
 RATIO = 2  # for each of its bytes
 
@@ -25,11 +26,12 @@ class Allowance:
     """How many numbers a file may unfold into; asked before memory is taken."""
 
     def __init__(self, file_bytes: int) -> None:
+        self.file_bytes = file_bytes
         self.most = FREE + RATIO * file_bytes
 
     def less(self, count: int) -> "Allowance":
         """What is left after so many numbers."""
-        left = Allowance(0)
+        left = Allowance(self.file_bytes)
         left.most = self.most - count
         return left
 
@@ -81,6 +83,9 @@ class Rules:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
+        if len(self.sizes) > MOST_NUMBERS:
+            found = len(self.sizes)
+            raise ModelError(f"a table must have at most {MOST_NUMBERS} variables; one has {found}")
         if prod(self.sizes) >= 2**62:
             raise ModelError(f"tables must have fewer than 2^62 entries; one has {self.sizes}")
         self._strides = [prod(self.sizes[i + 1 :]) for i in range(len(self.sizes))]
