@@ -9,7 +9,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.names import Names
-from latentmdp.formats.rules import ANY, Allowance, Rules
+from latentmdp.formats.rules import ANY, Rules
 from latentmdp.formats.xml_stream import DEEPEST
 
 MOST_VISITS = 200_000  # of nodes, for any file; templates in templates multiply
@@ -49,14 +49,13 @@ class DiagramTable:
         axes: dict[str, Names],
         previous: int | None,
         templates: dict[str, Diagram],
-        allowance: Allowance,
+        file_bytes: int,
         is_reward: bool,
     ) -> None:
         self.rules, self.axes, self.previous = rules, axes, previous
         self.templates, self.is_reward = templates, is_reward
         self.place_of = {name: i for i, name in enumerate(axes)}
-        self.allowance = allowance
-        self.visits_left = MOST_VISITS + allowance.file_bytes
+        self.visits_left = MOST_VISITS + file_bytes
         self.places: list[list[int]] = []
         self.values: list[float] = []
 
@@ -126,8 +125,6 @@ class DiagramTable:
     def _identity(self, place: list[int], one: int, other: int) -> None:
         """1 where two numbers are the same."""
         every = np.arange(self.rules.sizes[other])
-        self.allowance = self.allowance.less(len(every))
-        self.allowance.check(0, "the diagram")
         places = [np.full(len(every), number) for number in place]
         places[one] = places[other] = every
         self.rules.add_many(places, np.ones(len(every)))

@@ -28,6 +28,12 @@ class Allowance:
     def __init__(self, file_bytes: int) -> None:
         self.file_bytes = file_bytes
         self.most = FREE + RATIO * file_bytes
+        self.spent = 0
+
+    def spend(self, count: int, what: str) -> None:
+        """So many numbers more, of all that is kept."""
+        self.spent += count
+        self.check(self.spent, what)
 
     def less(self, count: int) -> "Allowance":
         """What is left after so many numbers."""
@@ -81,8 +87,8 @@ class Rules:
     [0.5, 0.25, 0.0]
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(sizes)
+    def __init__(self, sizes: Sequence[int], allowance: Allowance | None = None) -> None:
+        self.sizes, self.allowance = tuple(sizes), allowance
         if len(self.sizes) > MOST_NUMBERS:
             found = len(self.sizes)
             raise ModelError(f"a table must have at most {MOST_NUMBERS} variables; one has {found}")
@@ -99,6 +105,8 @@ class Rules:
     def add_many(self, places: Sequence[Ints], values: Floats) -> None:
         """Rules in the order of their arrays: number `i` of rule `k` is `places[i][k]`."""
         n = len(values)
+        if self.allowance is not None:
+            self.allowance.spend(n, "its tables")
         order = np.arange(self._count, self._count + n)
         self._count += n
         fixed = np.zeros(n, dtype=np.int64)  # bit i: number i is fixed
