@@ -124,7 +124,7 @@ def test_it_needs_its_model(tmp_path):
     with pytest.raises(lm.ModelError, match=r"p\.policyx: .* give the model as well"):
         lm.load_policy(file)
     model = lm.make("bandit:contexts=2,arms=2,horizon=3")
-    with pytest.raises(lm.ModelError, match="must have a vector; no obsValue"):
+    with pytest.raises(lm.ModelError, match=r"must have an action in state .*, which can be"):
         lm.load_policy(file, model)
     with pytest.raises(lm.ModelError, match="vectors must have 3 numbers"):
         lm.load_policy(file, lm.make("bandit:contexts=3"))

@@ -264,7 +264,7 @@ def vectors(*change):
         (vectors('action="0"', 'action="1.5"'), "as action; it is '1.5'"),
         (vectors('action="0"', 'action="7"'), "actions must be from 0 to 1, as in the model; foun"),
         (vectors('obsValue="0"', 'obsValue="x"'), "as obsValue; it is 'x'"),
-        (VECTORS.replace('obsValue="0"', 'obsValue="5"'), "must have a vector; no obsValue stands"),
+        (VECTORS.replace('obsValue="0"', 'obsValue="5"'), "must have an action in state 0, which"),
         (vectors("1.0 2.0", "1.0"), "<Vector> must have vectorLength=2 numbers; it has 1"),
         (vectors("1.0 2.0", "1.0 2.0 3.0"), "<Vector> must have vectorLength=2 numbers; it has 3"),
         (vectors("1.0 2.0", "1.0 two"), "line 4: <Vector> must have finite numbers; it is '1.0 t"),
@@ -294,6 +294,8 @@ HUGE = "discount: 0.9\nstates: 1000\nactions: 1000\nobservations: 1000\n"
         HUGE + "T: * identity\nO: * uniform\n",
         HUGE + "T: * identity\nO: * : * : 0 1\n",
         HUGE + "T: * : * : 5 1\n" * 1000 + "O: * : * : 0 1\n",
+        HUGE + "T: 0 identity\n" * 5000,
+        HUGE + "T: 0 : * reset\n" * 5000,
         HUGE.replace("actions: 1000", "actions: 10") + "T: * : * : 1 1\nO: *\nuniform",
         "discount: 0.9\nstates: 300\nactions: 9\nobservations: 99\nT: * identity\nO: * uniform",
     ],
@@ -330,6 +332,20 @@ def test_a_small_pomdpx_that_unfolds_is_refused_before(tmp_path):
     assert "258280326 joint states x 2 actions would take" in refused(
         tmp_path / "m.pomdpx", horizon=3
     )
+
+
+@pytest.mark.parametrize("kind", ["TBL", "DD"])
+def test_many_identities_in_a_small_pomdpx_are_refused_before(tmp_path, kind):
+    states = tables = ""
+    for i in range(300):
+        states += f'<StateVar vnamePrev="v{i}_0" vnameCurr="v{i}_1">'
+        states += "<NumValues>100000</NumValues></StateVar>"
+        same = f'<DAG><SubDAG type="persistent" var="v{i}_1"/></DAG>'
+        entry = "- -:identity" if kind == "TBL" else same
+        tables += table(f"v{i}_1", f"v{i}_0", entry, kind=f' type="{kind}"')
+    text = document(following=(tables,)).replace("<Variable>", f"<Variable>{states}")
+    (tmp_path / "m.pomdpx").write_text(text)
+    assert "its tables would take" in refused(tmp_path / "m.pomdpx", horizon=3)
 
 
 def test_templates_in_templates_do_not_multiply_for_ever(tmp_path):

@@ -80,3 +80,5 @@ def test_what_a_small_file_unfolds_into_is_counted_before():
         table.expand(Allowance(100), "T")
     with pytest.raises(lm.ModelError, match=r"fewer than 2\^62 entries"):
         Rules((2**40, 2**40))
+    with pytest.raises(lm.ModelError, match="at most 60 variables; one has 70"):
+        Rules([1] * 70)

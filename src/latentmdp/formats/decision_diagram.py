@@ -5,9 +5,12 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from latentmdp.errors import ModelError
 from latentmdp.formats.names import Names
 from latentmdp.formats.rules import ANY, Rules
+from latentmdp.formats.xml_stream import DEEPEST
 
 MOST_VISITS = 200_000  # of nodes, for any file; templates in templates multiply
 
@@ -51,21 +54,29 @@ class DiagramTable:
     ) -> None:
         self.rules, self.axes, self.previous = rules, axes, previous
         self.templates, self.is_reward = templates, is_reward
-        self.places = {name: i for i, name in enumerate(axes)}
-        self.left = MOST_VISITS + file_bytes
+        self.place_of = {name: i for i, name in enumerate(axes)}
+        self.visits_left = MOST_VISITS + file_bytes
+        self.places: list[list[int]] = []
+        self.values: list[float] = []
 
     def add(self, diagram: Diagram) -> None:
         """Rules for every leaf."""
         self._walk(diagram, [ANY] * len(self.axes), 0)
+        places = np.array(self.places, dtype=np.int64).reshape(-1, len(self.axes))
+        self.rules.add_many(list(places.T), np.array(self.values))
+
+    def _leaf(self, place: list[int], value: float) -> None:
+        self.places.append(place)
+        self.values.append(value)
 
     def _walk(self, diagram: Diagram, place: list[int], depth: int) -> None:
-        self.left -= 1
-        if self.left < 0:
+        self.visits_left -= 1
+        if self.visits_left < 0:
             raise ModelError("the diagram must not be far larger than the file; templates repeat")
-        if depth > 2 * len(self.axes) + 4:
+        if depth > min(2 * len(self.axes) + 4, DEEPEST):
             raise ModelError("the diagram asks for variables again and again, or in a circle")
         if isinstance(diagram, float):
-            self.rules.add(place, diagram)
+            self._leaf(place, diagram)
         elif isinstance(diagram, Node):
             at = self._place(diagram.variable)
             for value, below in diagram.edges:
@@ -88,12 +99,12 @@ class DiagramTable:
                 f"it is about {shorthand.variable[:80]!r}"
             )
         if shorthand.kind == "uniform":
-            self.rules.add(place, 1.0 / self.rules.sizes[last])
+            self._leaf(place, 1.0 / self.rules.sizes[last])
         elif shorthand.kind == "deterministic":
             number = self.axes[shorthand.variable][shorthand.value]
             if number == ANY:
                 raise ModelError("a deterministic SubDAG must have one value")
-            self.rules.add([*place[:last], number], 1.0)
+            self._leaf([*place[:last], number], 1.0)
         elif shorthand.kind == "persistent":
             if self.previous is None:
                 raise ModelError(
@@ -101,19 +112,27 @@ class DiagramTable:
                     "among its parents"
                 )
             known = place[self.previous]
-            for number in range(self.rules.sizes[last]) if known == ANY else [known]:
-                place[self.previous] = number
-                self.rules.add([*place[:last], number], 1.0)
+            if known != ANY:
+                self._leaf([*place[:last], known], 1.0)
+            else:
+                self._identity(place, self.previous, last)
         else:
             raise ModelError(
                 "the type of a SubDAG must be deterministic, persistent, uniform or template; it "
                 f"is {shorthand.kind[:80]!r}"
             )
 
+    def _identity(self, place: list[int], one: int, other: int) -> None:
+        """1 where two numbers are the same."""
+        every = np.arange(self.rules.sizes[other])
+        places = [np.full(len(every), number) for number in place]
+        places[one] = places[other] = every
+        self.rules.add_many(places, np.ones(len(every)))
+
     def _place(self, variable: str) -> int:
-        if variable not in self.places:
+        if variable not in self.place_of:
             raise ModelError(
                 f"the diagram must ask for the table's parents or its variable; it asks for "
                 f"{variable[:80]!r}"
             )
-        return self.places[variable]
+        return self.place_of[variable]

@@ -64,15 +64,13 @@ class AlphaVectors:
             hidden = np.where(state == NOWHERE, 0, state % origin.hidden)
             self._action.append(action[mine])
             self._values.append(vectors[np.ix_(mine, hidden)].T.copy())  # (M, vectors)
-        self._names = model.state_names
 
     def choose(self, state: Ints, belief: Floats) -> Ints:
-        """The actions of the best vectors at beliefs `(n, M)` in states `(n,)`."""
-        chosen = np.empty(len(state), dtype=np.int64)
+        """The actions of the best vectors at beliefs `(n, M)` in states `(n,)`; -1 if none."""
+        chosen = np.full(len(state), -1)
         for x in np.unique(state):
             if len(self._action[x]) == 0:
-                name = x if self._names is None else repr(self._names[x])
-                raise ModelError(f"state {name} must have a vector; no obsValue stands for it")
+                continue
             (here,) = np.nonzero(state == x)
             for k in range(0, len(here), BELIEFS_AT_A_TIME):
                 some = here[k : k + BELIEFS_AT_A_TIME]

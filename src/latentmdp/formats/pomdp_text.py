@@ -119,9 +119,9 @@ class _Reader:
         self.state, self.action = Names("state", states), Names("action", actions)
         self.seen = Names("observation", seen)
         self.rules = {
-            "T": Rules((A, S, S)),
-            "O": Rules((A, S, L)),
-            "R": Rules((A, S, S, L if self.has_observations else 1)),
+            "T": Rules((A, S, S), self.allowance),
+            "O": Rules((A, S, L), self.allowance),
+            "R": Rules((A, S, S, L if self.has_observations else 1), self.allowance),
         }
         self.name_of = {
             "T": (self.action, self.state, self.state),

@@ -186,7 +186,7 @@ class _Reader:
             self.axes[variable] = self.values[variable]
         self.kind, self.diagram, self.templates = kind, None, {}
         names = tuple(self.values[parent].names for parent in parents)
-        rules = Rules([len(axis.names) for axis in self.axes.values()])
+        rules = Rules([len(axis.names) for axis in self.axes.values()], self.allowance)
         self.open_table = Table(variable, parents, names, rules)
         self.entries = Entries(rules, self.axes, is_reward)
 
@@ -220,7 +220,7 @@ class _Reader:
             before = {v.next_name: v.name for v in self.model.states}.get(table.variable)
             previous = table.parents.index(before) if before in table.parents else None
             DiagramTable(
-                table.rules, self.axes, previous, self.templates, self.allowance.most,
+                table.rules, self.axes, previous, self.templates, self.allowance.file_bytes,
                 self.section == "RewardFunction",
             ).add(self.diagram)  # fmt: skip
         if self.section == "RewardFunction":

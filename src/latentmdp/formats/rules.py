@@ -17,6 +17,7 @@ from latentmdp.errors import ModelError
 
 ANY = -1  # a wildcard in a rule
 
+MOST_NUMBERS = 60  # that a function depends on: a bit for each
 FREE = 1 << 20  # numbers that any file may unfold into, and
 RATIO = 2  # for each of its bytes
 
@@ -25,11 +26,18 @@ class Allowance:
     """How many numbers a file may unfold into; asked before memory is taken."""
 
     def __init__(self, file_bytes: int) -> None:
+        self.file_bytes = file_bytes
         self.most = FREE + RATIO * file_bytes
+        self.spent = 0
+
+    def spend(self, count: int, what: str) -> None:
+        """So many numbers more, of all that is kept."""
+        self.spent += count
+        self.check(self.spent, what)
 
     def less(self, count: int) -> "Allowance":
         """What is left after so many numbers."""
-        left = Allowance(0)
+        left = Allowance(self.file_bytes)
         left.most = self.most - count
         return left
 
@@ -79,8 +87,11 @@ class Rules:
     [0.5, 0.25, 0.0]
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(sizes)
+    def __init__(self, sizes: Sequence[int], allowance: Allowance | None = None) -> None:
+        self.sizes, self.allowance = tuple(sizes), allowance
+        if len(self.sizes) > MOST_NUMBERS:
+            found = len(self.sizes)
+            raise ModelError(f"a table must have at most {MOST_NUMBERS} variables; one has {found}")
         if prod(self.sizes) >= 2**62:
             raise ModelError(f"tables must have fewer than 2^62 entries; one has {self.sizes}")
         self._strides = [prod(self.sizes[i + 1 :]) for i in range(len(self.sizes))]
@@ -94,6 +105,8 @@ class Rules:
     def add_many(self, places: Sequence[Ints], values: Floats) -> None:
         """Rules in the order of their arrays: number `i` of rule `k` is `places[i][k]`."""
         n = len(values)
+        if self.allowance is not None:
+            self.allowance.spend(n, "its tables")
         order = np.arange(self._count, self._count + n)
         self._count += n
         fixed = np.zeros(n, dtype=np.int64)  # bit i: number i is fixed
