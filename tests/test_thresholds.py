@@ -9,7 +9,7 @@ import latentmdp as lm
 from latentmdp.domains import spec as domain_spec
 from latentmdp.formats import archive, document, fields, tables
 from latentmdp.report import optimistic, phases
-from latentmdp.report.encode import real
+from latentmdp.report.encode import pack_real
 from latentmdp.theory import variance, variance_known
 from latentmdp.theory.variance import max_variance
 from strategies import random_model, random_policy
@@ -63,12 +63,12 @@ def test_what_is_written_can_be_read_on_both_sides_of_what_a_file_may_take(
     array = np.zeros(2000)
     sizes = []
     for free in (copies * array.nbytes - 1, copies * array.nbytes):
-        monkeypatch.setattr(archive, "FREE", free)
+        monkeypatch.setattr(archive, "FREE_BYTES", free)
         archive.write_npz(tmp_path / "x.npz", {"a": array}, level=6, copies=copies)
         assert np.array_equal(archive.read_npz(tmp_path / "x.npz", copies)["a"], array)
         sizes.append((tmp_path / "x.npz").stat().st_size)
     assert sizes[0] > array.nbytes > sizes[1]
-    monkeypatch.setattr(archive, "FREE", 0)
+    monkeypatch.setattr(archive, "FREE_BYTES", 0)
     with pytest.raises(lm.ModelError, match="must not be far larger than the file"):
         archive.read_npz(tmp_path / "x.npz", copies)
 
@@ -193,10 +193,10 @@ def test_the_largest_variance_is_bracketed_whatever_fits(policy_class, monkeypat
     models = [random_model(np.random.default_rng(s), M=2, S=3, A=2, H=3) for s in range(12)]
     exact = [max_variance(model, policy_class).lower for model in models]
     quick = {"exact_limit": 1, "centres": 3, "time_limit": 2.0}
-    for name, module, size in (("CELLS", variance_known, 0), ("SCRATCH", variance, 20)):
+    for name, module, size in (("MOST_CELLS", variance_known, 0), ("MOST_SCRATCH", variance, 20)):
         monkeypatch.setattr(module, name, size)
         for model, wanted in zip(models, exact, strict=True):
-            if model.H * model.S * model.M > 5 * variance.SCRATCH:
+            if model.H * model.S * model.M > 5 * variance.MOST_SCRATCH:
                 continue
             found = max_variance(model, policy_class, **quick)
             assert found.lower - 1e-12 <= wanted <= found.upper + 1e-9
@@ -204,16 +204,16 @@ def test_the_largest_variance_is_bracketed_whatever_fits(policy_class, monkeypat
 
 def test_models_too_large_for_the_largest_variance_are_refused(monkeypatch):
     model = lm.make("bandit:arms=2,contexts=2,horizon=5")  # 5 * S * 2
-    monkeypatch.setattr(variance, "SCRATCH", model.H * model.S * model.M // 5)
+    monkeypatch.setattr(variance, "MOST_SCRATCH", model.H * model.S * model.M // 5)
     max_variance(model, "markov")
-    monkeypatch.setattr(variance, "SCRATCH", model.H * model.S * model.M // 5 - 1)
+    monkeypatch.setattr(variance, "MOST_SCRATCH", model.H * model.S * model.M // 5 - 1)
     with pytest.raises(lm.ModelError, match="max_variance needs"):
         max_variance(model, "markov")
 
 
 @pytest.mark.parametrize("large", [0, 1, 5, 10**6])
 def test_policies_on_the_page_are_worth_what_they_were(large, monkeypatch):
-    monkeypatch.setattr(phases, "LARGE", large)
+    monkeypatch.setattr(phases, "LARGE_POLICY", large)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         model = random_model(rng)
@@ -238,4 +238,4 @@ def test_hoped_for_values_are_shown_up_to_a_size(limit, monkeypatch):
 
 @pytest.mark.parametrize(("length", "packed"), [(4, True), (3, False)])
 def test_numbers_that_repeat_are_listed_once(length, packed):
-    assert isinstance(real(np.full(length, 0.1)), dict) == packed
+    assert isinstance(pack_real(np.full(length, 0.1)), dict) == packed

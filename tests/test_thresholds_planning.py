@@ -9,21 +9,21 @@ import pytest
 
 import brute
 import latentmdp as lm
-from latentmdp.planning import belief_graph, belief_tree, extraction, race
+from latentmdp.planning import belief_arrays, belief_graph, belief_tree, extraction, race
 from latentmdp.planning import history as planning_history
 from strategies import random_model
 
 TOLERANCE = 1e-9
 SMALLEST = {
-    "FIRST_NODES": (belief_tree, 1),
-    "GROWTH": (belief_graph, 1.001),
-    "PIECE": (belief_graph, 1),
-    "BATCH": (belief_graph, 1e-9),
-    "CUT": (belief_graph, 0.5),
-    "QUANTUM": (planning_history, 1),
+    "FIRST_NODES": (belief_arrays, 1),
+    "ENLARGED": (belief_arrays, 1.001),
+    "PASS_WORK": (belief_graph, 1),
+    "BATCH_SHARE": (belief_graph, 1e-9),
+    "FIRST_CUT": (belief_graph, 0.5),
+    "LEAST_QUANTUM": (planning_history, 1),
     "HEAD_START": (race, 1),
     "FIRST_LOOK": (race, 1),
-    "SMALL": (extraction, 0),
+    "SMALL_POLICY": (extraction, 0),
 }
 
 
@@ -67,7 +67,7 @@ def test_every_level_of_the_grid(monkeypatch):
 
     monkeypatch.setattr(belief_tree, "build_grid", watched)
     monkeypatch.setattr(belief_tree, "grid_work", lambda *sizes: 1)
-    monkeypatch.setattr(belief_tree, "FIRST_NODES", 1)
+    monkeypatch.setattr(belief_arrays, "FIRST_NODES", 1)
     rng = np.random.default_rng(4)
     for _ in range(40):
         model = random_model(rng, M=4, S=3, A=3, H=4)
