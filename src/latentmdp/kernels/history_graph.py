@@ -190,14 +190,13 @@ def bound_nodes(graph, corners, begin, drift):
 
 
 @kernel
-def plant_graph(graph, corners, state, belief, start_node):
-    """Make nodes of the first states."""
+def plant_graph(graph, state, belief, start_node):
+    """Make nodes of the first states, still without bounds."""
     for i in range(state.size):
         slot, j = find_belief(graph.table, graph.belief, belief, i)
         if j == NONE:
             j = add_belief(graph, slot, belief, i)
         start_node[i] = add_node(graph, j, state[i])
-    bound_nodes(graph, corners, 0, 0.0)
 
 
 @kernel

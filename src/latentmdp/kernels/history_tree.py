@@ -125,13 +125,12 @@ def tighten_leaves(tree, grid, grid_level, begin):
 
 
 @kernel
-def plant_tree(tree, grid, state, belief):
-    """Make leaves of the first states."""
+def plant_tree(tree, state, belief):
+    """Make leaves of the first states; their bounds say nothing yet."""
     table, step, states, beliefs = tree.table, tree.step, tree.state, tree.belief
     for i in range(state.size):
         slot, _ = find_tree_node(table, step, states, beliefs, 0, state[i], belief, i)
         add_leaf(tree, slot, 0, state[i], belief, i)
-    tighten_leaves(tree, grid, 0, 0)
 
 
 @kernel

@@ -52,7 +52,7 @@ def follow_tree(tree, model, bound, start_prob):
         s = state[n]
         edges += ptr[(s + 1) * A] - ptr[s * A]
         a, _ = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
-        begin = first_edge[n] + ptr[s * A + a] - ptr[s * A]
+        begin = np.int64(first_edge[n]) + ptr[s * A + a] - ptr[s * A]
         for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
             k = child[e]
             if k != NONE:
@@ -124,21 +124,16 @@ def root_bounds(tree, start_prob):
 
 
 @kernel
-def search_tree(tree, model, grid, grid_level, start_prob, gap, floor, work_limit):
+def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
     Closed: `upper - lower <= max(gap |upper|, floor)`. A leaf with a gap far below
     the floor is done. Where the best policy under upper bounds reaches no other leaf, and backing
     it up moves no bound, the roots' gap is at most what those leaves have: nothing is left. As
     long as any bound on the way moves, another action may be the best one in the next round,
-    although the roots' bounds stand.
+    although the roots' bounds stand. `widest` is the most edges of a node.
     """
-    H, S = grid.action.shape[0], grid.action.shape[1]
-    A = tree.gain.shape[1]
-    widest = 0
-    for s in range(S):
-        widest = max(widest, model.ptr[(s + 1) * A] - model.ptr[s * A])
-    tiny = 1e-4 * floor
+    H, tiny = grid.action.shape[0], 1e-4 * floor
     while True:
         low, high = root_bounds(tree, start_prob)
         if high - low <= max(gap * abs(high), floor):
@@ -194,7 +189,7 @@ def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, t
         s = tree.state[n]
         a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
         action[i] = a
-        e = np.int64(edge + ptr[s * A + a] - ptr[s * A])  # unsigned, `e + 1` would be a float
+        e = np.int64(edge) + ptr[s * A + a] - ptr[s * A]
         for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
             if child[e] != NONE:
                 symbol[used], following[used] = model.symbol[o], model.next[o]

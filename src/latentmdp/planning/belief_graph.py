@@ -51,7 +51,8 @@ class GraphSearch:
         A = len(observations.reward) // S
         self.graph = empty_graph(observations, len(start.state), S, A, horizon)
         self.start_node = np.empty(len(start.state), dtype=np.int64)
-        plant_graph(self.graph, self.by_step, start.state, start.belief, self.start_node)
+        plant_graph(self.graph, start.state, start.belief, self.start_node)
+        bound_nodes(self.graph, self.by_step, 0, 0.0)
         self.graph.used[WORK_UNITS] += self.first_work(corners)
 
     @staticmethod

@@ -45,7 +45,8 @@ class TreeSearch:
         self.grids = [corners]
         self.grid_work = 0  # spent on finer grids
         self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
-        plant_tree(self.tree, corners, start.state, start.belief)
+        plant_tree(self.tree, start.state, start.belief)
+        tighten_leaves(self.tree, corners, 0, 0)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
         self.extended = False  # whether the tree was given work beyond that
@@ -98,7 +99,7 @@ class TreeSearch:
         while True:
             code = search_tree(
                 self.tree, self.observations, self.grids[-1], len(self.grids) - 1, self.start.prob,
-                allowed.relative, allowed.absolute, min(stop, self.refine_at),
+                self.widest, allowed.relative, allowed.absolute, min(stop, self.refine_at),
             )  # fmt: skip
             work = int(self.tree.used[WORK_UNITS])
             if code == CLOSED:
