@@ -322,9 +322,9 @@ def test_a_command_answers_with_a_damaged_cache_and_with_a_full_disk(tmp_path):
     full = run_with_cache(*command, preexec_fn=limit_files)
     said = full.stderr.splitlines()
     assert said[0].startswith(f"latentmdp: compiled kernels cannot be kept in {cache}: ")
-    assert said[1:] == ["latentmdp: compiling kernels: at most 3"]
+    (count,) = re.fullmatch(r"latentmdp: compiling kernels: at most (\d+)", *said[1:]).groups()
     first = run_with_cache(*command)
-    line = f"latentmdp: compiling kernels, once: at most 3 (they are kept in {cache})\n"
+    line = f"latentmdp: compiling kernels, once: at most {count} (they are kept in {cache})\n"
     assert (first.stdout, first.stderr) == (full.stdout, line)
     for damage in (flip, folder_instead):
         for file in list(cache.rglob("*.nb?")):
