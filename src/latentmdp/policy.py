@@ -23,6 +23,7 @@ from latentmdp.errors import ModelError
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
+    from latentmdp.optimism.known import Known
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,7 +443,7 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
+def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
@@ -467,7 +468,7 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: "LatentMDP | Known", policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.
