@@ -18,8 +18,8 @@ LAYERS = [
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
-    {"evaluation", "drawing", "environments"},
+    | {"numbering", "sampling"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
     {"learning"},

@@ -8,7 +8,7 @@ policy is a graph without successors: one default node per `(step, state)`.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,13 +228,19 @@ class PolicyGraph:
         node, symbol, next = np.asarray(node), np.asarray(symbol), np.asarray(next)
         result = self.default[self.step[node] + 1, next]
         if len(self.node):
-            width = max(int(self.symbol.max()), int(np.max(symbol, initial=0))) + 1
-            owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-            keys = (owner * width + self.symbol) * self.S + self.next
+            width, keys = self._edge_keys
             wanted = (node * width + symbol) * self.S + next
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            result = np.where(keys[place] == wanted, self.node[place], result)
+            found = (keys[place] == wanted) & (symbol < width)
+            result = np.where(found, self.node[place], result)
         return result
+
+    @cached_property
+    def _edge_keys(self) -> tuple[int, Ints]:
+        """One more than the largest symbol, and one ascending number per edge."""
+        width = int(self.symbol.max(initial=0)) + 1
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        return width, (owner * width + self.symbol) * self.S + self.next
 
     # ------------------------------------------------------------------ simplifying
 
@@ -466,3 +472,32 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     from latentmdp.numbering import in_numbers_of
 
     return in_numbers_of(policy, policy.numbering, model)
+
+
+def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
+    """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
+
+    A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
+    """
+    policy = getattr(given, "policy", given)
+    if isinstance(policy, PolicyGraph):
+        return fitted(model, policy)
+    try:
+        actions = np.asarray(policy)
+    except ValueError:  # lists of unequal lengths
+        actions = np.zeros(0, dtype=object)
+    if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
+        raise ModelError(
+            "a policy must be a Plan, a PolicyGraph, or a table of whole numbers, the actions, of "
+            f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
+        )
+    if actions.ndim == 1:
+        actions = np.tile(actions, (model.H, 1))
+    return fitted(model, PolicyGraph.from_table(actions))
+
+
+def _kind(given: Any, array: np.ndarray) -> str:
+    """What was given in place of a table."""
+    if isinstance(given, (list, tuple, np.ndarray)) and array.dtype.kind != "O":
+        return f"an array of the shape {array.shape} and the type {array.dtype}"
+    return f"a {type(given).__name__}"
