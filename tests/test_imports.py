@@ -16,9 +16,10 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"horizons"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "sampling"},
+    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
