@@ -18,13 +18,14 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"horizons"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
-    {"evaluation", "drawing", "environments"},
+    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
+    {"learning", "fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},
