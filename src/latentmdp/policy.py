@@ -489,7 +489,7 @@ def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
