@@ -16,9 +16,10 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "sampling"},
+    | {"numbering", "sampling", "policy_frame"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},

@@ -21,6 +21,8 @@ from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
 
@@ -339,6 +341,18 @@ class PolicyGraph:
         from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
+
+    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""

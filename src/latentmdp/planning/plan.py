@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
-from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
@@ -16,7 +15,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.policy import PolicyGraph, as_policy, check_fits
 from latentmdp.policy_class import check_policy_class
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
@@ -188,14 +187,10 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
 def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
     if warm is None:
         return None
-    policy = getattr(warm, "policy", warm)
-    if not isinstance(policy, PolicyGraph):
-        try:
-            table: Ints = np.asarray(policy)
-            policy = PolicyGraph.from_table(table)
-        except (ModelError, ValueError, TypeError) as error:
-            raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    return fitted(model, policy)
+    try:
+        return as_policy(model, warm)
+    except ModelError as error:
+        raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
 
 
 def _memory(limit: int | None) -> int:
