@@ -488,7 +488,7 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     return in_numbers_of(policy, policy.numbering, model)
 
 
-def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
+def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
@@ -502,7 +502,7 @@ def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
         actions = np.zeros(0, dtype=object)
     if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
         raise ModelError(
-            "a policy must be a Plan, a PolicyGraph, or a table of whole numbers, the actions, of "
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
             f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
         )
     if actions.ndim == 1:

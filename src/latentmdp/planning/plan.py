@@ -106,7 +106,7 @@ def plan(
     """
     begun = time.perf_counter()
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
-    warm_policy = _as_policy(warm, model)
+    warm_policy = None if warm is None else as_policy(model, warm, "warm")
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
         warm_value = evaluate(model, warm_policy).value
@@ -182,15 +182,6 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
     if time_limit is None or math.isinf(time_limit):
         return None
     return max(float(time_limit) - seconds, 0.0)
-
-
-def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
-    if warm is None:
-        return None
-    try:
-        return as_policy(model, warm)
-    except ModelError as error:
-        raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
 
 
 def _memory(limit: int | None) -> int:
