@@ -17,13 +17,13 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"outcome_table", "frames"},
+    | {"horizons", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "sampling", "policy_frame"},
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
+    {"learning", "fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},

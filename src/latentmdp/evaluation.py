@@ -7,6 +7,8 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_values
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import as_policy
 
@@ -59,6 +61,8 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
     The policy is a `PolicyGraph`, a `Plan`, or a table of actions `(H, S)` or `(S,)`.
+    A stationary policy (without a last step: `evaluation_stationary`) has values `alpha (N, M)` at
+    its nodes with all steps of the model ahead.
 
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -68,13 +72,17 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     """
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
+    given = getattr(policy, "policy", policy)
     policy = as_policy(model, policy)
-    alpha = np.empty((policy.N, model.M))
-    var = np.empty((policy.N, model.M))
-    alpha_vectors(
-        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy_nodes(policy), np.empty(model.Gamma), alpha, var,
-    )  # fmt: skip
+    if policy.stationary:
+        alpha, var = discounted_values(model, policy)
+    else:
+        alpha = np.empty((policy.N, model.M))
+        var = np.empty((policy.N, model.M))
+        alpha_vectors(
+            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
+            model.discount, policy_nodes(policy), np.empty(model.Gamma), alpha, var,
+        )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
     value = float(model.w @ contexts)
@@ -82,6 +90,8 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
     drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
     own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
+    if getattr(given, "stationary", False) and not policy.stationary:
+        alpha = alpha[: given.N].copy()
     return Evaluation(
         alpha, value, drawn + float(model.w @ carried), contexts, own, model.w, model.context_names
     )
@@ -94,6 +104,7 @@ def return_distribution(
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
+    needs_finite(model, "the distribution of the return")
     policy = as_policy(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
@@ -133,6 +144,7 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     """
     from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
+    needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(
