@@ -8,8 +8,10 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",

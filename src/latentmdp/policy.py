@@ -497,7 +497,7 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 
 
 def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
-    """Refuse a policy whose horizon, states or actions are not the model's."""
+    """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
@@ -517,6 +517,31 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+    if model.allowed is not None:
+        available = model.allowed[policy.state, policy.action]
+        if not available.all():
+            n = int(np.argmin(available))
+            raise ModelError(
+                "the policy's actions must be available; "
+                f"node {n} (step {policy.step[n]}, state {policy.state[n]}) plays action "
+                f"{policy.action[n]}, which is unavailable there"
+            )
+
+
+def playable(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the first available action of the state in place of unavailable ones.
+
+    Their rows are the same, so it has the same value to the bit, and the same successors.
+    """
+    if model.allowed is None:
+        return policy
+    action = model.stand_in[policy.state, policy.action]
+    if np.array_equal(action, policy.action):
+        return policy
+    action.flags.writeable = False
+    changed = PolicyGraph.__new__(PolicyGraph)
+    changed.__dict__.update(policy.__dict__, action=action)
+    return changed
 
 
 def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
