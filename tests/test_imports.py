@@ -23,6 +23,7 @@ LAYERS = [
     {"planning"},
     {"optimism"},
     {"learning"},
+    {"fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},
