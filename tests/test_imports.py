@@ -8,22 +8,24 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"horizons"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
-    {"evaluation", "drawing", "environments"},
+    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
-    {"fitting"},
+    {"learning", "fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},

@@ -6,6 +6,8 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_values
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
 
@@ -39,6 +41,9 @@ class Evaluation:
 def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
+    A stationary policy (without a last step: `evaluation_stationary`) has values `alpha (N, M)` at
+    its nodes with all steps of the model ahead.
+
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
     >>> ev = evaluate(model, PolicyGraph.from_table(np.zeros((3, model.S), dtype=int)))
@@ -47,13 +52,16 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     """
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
-    policy = fitted(model, policy)
-    alpha = np.empty((policy.N, model.M))
-    var = np.empty((policy.N, model.M))
-    alpha_vectors(
-        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy_nodes(policy), np.empty(model.Gamma), alpha, var,
-    )  # fmt: skip
+    given, policy = policy, fitted(model, policy)
+    if policy.stationary:
+        alpha, var = discounted_values(model, policy)
+    else:
+        alpha = np.empty((policy.N, model.M))
+        var = np.empty((policy.N, model.M))
+        alpha_vectors(
+            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
+            model.discount, policy_nodes(policy), np.empty(model.Gamma), alpha, var,
+        )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
     value = float(model.w @ contexts)
@@ -61,6 +69,8 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
     drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
     own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
+    if given.stationary and not policy.stationary:
+        alpha = alpha[: given.N].copy()
     return Evaluation(alpha, value, drawn + float(model.w @ carried), contexts, own)
 
 
@@ -71,6 +81,7 @@ def return_distribution(
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
+    needs_finite(model, "the distribution of the return")
     policy = fitted(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
@@ -110,6 +121,7 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     """
     from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
+    needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints, distributions, floats
+from latentmdp.availability import source_rows
+from latentmdp.canonical import Floats, Ints, floats
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, row_of
 from latentmdp.model import LatentMDP
@@ -42,12 +43,19 @@ class Assumptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A model and the posterior that it is the mean of; outcomes are those of the model's rows."""
+    """A model and the posterior that it is the mean of.
+
+    `row`, `prob`, `alpha`, `reward` and `error` are of outcomes; `place (nnz,)` says which of them
+    stands where in the model's rows (those of unavailable actions repeat others).
+    """
 
     model: LatentMDP
-    alpha: Floats  # (nnz,) Dirichlet parameters of outcomes; 0 in rows that are not uncertain
-    reward_mean: Floats  # (nnz,)
-    reward_error: Floats  # (nnz,) standard errors of the means; 0 where rewards do not vary
+    row: Ints  # (n,)
+    prob: Floats  # (n,)
+    alpha: Floats  # (n,) Dirichlet parameters; 0 in rows that are not uncertain
+    reward: Floats  # (n,)
+    error: Floats  # (n,) standard errors of the rewards; 0 where they do not vary
+    place: Ints
     w_alpha: Floats | None  # (M,), None where w is known
     nu_alpha: Floats | None  # (M, S), None where nu is known
     unseen: Ints  # rows whose outcomes are assumed
@@ -90,17 +98,16 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     reward = _known_rewards(made, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
-    order = np.lexsort((made.next, made.row))
-    context, rest = np.divmod(made.row[order], S * A)
+    context, rest = np.divmod(made.row, S * A)
+    labels: dict[str, Any] = dict(assumed.names)
     model = LatentMDP.from_rows(
-        context, rest // A, rest % A, made.next[order], made.prob[order], reward[order], w, nu,
-        assumed.horizon, n_actions=A, observe_rewards=observe, discount=assumed.discount,
-        max_return=None, **assumed.names, **_mask(counts, assumed, unseen),
+        context, rest // A, rest % A, made.next, made.prob, reward, w, nu, assumed.horizon,
+        n_actions=A, observe_rewards=observe, discount=assumed.discount, max_return=None,
+        allowed=available(counts) if assumed.unseen == "unavailable" else None, **labels,
     )  # fmt: skip
-    place = _places(model, made.row, made.next)
     return Estimate(
-        model, made.alpha[place], reward[place], made.error[place], w_alpha, nu_alpha, unseen,
-        because_noisy,
+        model, made.row, made.prob, made.alpha, reward, made.error,
+        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen, because_noisy,
     )  # fmt: skip
 
 
@@ -108,7 +115,8 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
     """What was seen, and with a prior what was seen in another context from the same place."""
     M, S, A = counts.M, counts.S, counts.A
     row, nxt, n = counts.row, counts.next, counts.sums.count.astype(np.float64)
-    mean, error = counts.sums.mean, _standard_errors(counts)
+    mean = counts.row_sums.mean[row] if counts.rewards_of_rows else counts.sums.mean
+    error = _standard_errors(counts)
     if prior > 0.0:
         pair, which = np.divmod(np.unique(row % (S * A) * S + nxt), S)
         visited = counts.visits.reshape(M, S * A)[:, pair] > 0  # rows never seen stay unseen
@@ -191,21 +199,15 @@ def least_reward(counts: LogCounts) -> float:
     return min(0.0, float(counts.sums.mean.min(initial=0.0)))
 
 
-def _mask(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> dict[str, Any]:
-    if assumed.unseen != "unavailable":
-        return {}
-    return {"allowed": available(counts)}
-
-
 def available(counts: LogCounts) -> np.ndarray:
     """`(S, A)` actions that were seen in every context in which anybody acted in the state.
 
     In a state without such an action, those seen in the most contexts are.
     """
-    seen = np.asarray(counts.visits > 0).reshape(counts.M, counts.S, counts.A)
+    seen: np.ndarray = np.asarray(counts.visits > 0).reshape(counts.M, counts.S, counts.A)
     acted = seen.any(axis=2, keepdims=True)
     often = seen.sum(axis=0)
-    everywhere: np.ndarray = (seen | ~acted).all(axis=0) & acted.any(axis=0)
+    everywhere = np.all(seen | ~acted, axis=0) & np.any(acted, axis=0)
     most = often == often.max(axis=1, keepdims=True)
     allowed = np.where(everywhere.any(axis=1, keepdims=True), everywhere, most)
     allowed[counts.final] = True
@@ -252,7 +254,7 @@ def _weights(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floats | 
         w = floats("known['w']", assumed.known["w"])
         if w.shape != (counts.M,):
             raise ModelError(f"known['w'] must have the shape ({counts.M},); it is {w.shape}")
-        return distributions("w", w), None
+        return w, None
     alpha = counts.starts.sum(axis=1) + assumed.prior
     return alpha / alpha.sum(), alpha
 
@@ -263,7 +265,7 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
         S = counts.S - (counts.end is not None)
         if nu.shape != (counts.M, S):
             raise ModelError(f"known['nu'] must have the shape {(counts.M, S)}; it is {nu.shape}")
-        return distributions("nu", np.pad(nu, [(0, 0), (0, counts.S - S)])), None
+        return np.pad(nu, [(0, 0), (0, counts.S - S)]), None
     pooled = counts.starts.sum(axis=0)
     alpha = counts.starts.astype(np.float64) + np.where(pooled > 0, assumed.prior, 0.0)
     alpha = np.where(alpha.sum(axis=1, keepdims=True) > 0, alpha, pooled)  # no episode: as others
@@ -272,7 +274,9 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
 
 def _places(model: LatentMDP, row: Ints, nxt: Ints) -> Ints:
     """Where the model's outcomes are among those it was made from."""
-    own = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr)) * model.S + model.next
+    rows = np.arange(len(model.indptr) - 1)
+    source = rows if model.allowed is None else source_rows(model.allowed, model.M)
+    own = np.repeat(source, np.diff(model.indptr)) * model.S + model.next
     key = row * model.S + nxt
     order = np.argsort(key, kind="stable")
     return order[np.searchsorted(key[order], own)]

@@ -19,7 +19,9 @@ from latentmdp.fitting.tally import Tally
 from latentmdp.model import LatentMDP, checked_whole
 
 if TYPE_CHECKING:
+    from latentmdp.fitting.objectives import FitPlan
     from latentmdp.fitting.summary import Summary
+    from latentmdp.fitting.worth import Worth
     from latentmdp.policy import PolicyGraph
 
 KNOWN = ("contexts", "states", "actions", *ARRAYS)
@@ -63,6 +65,26 @@ class Fit:
         from latentmdp.fitting.summary import summarize  # which takes a Fit
 
         return summarize(self, policy)
+
+    def sample(self, n: int, seed: int = 0) -> list[LatentMDP]:
+        """`n` models from the posterior, with the same names, horizon and outcomes."""
+        from latentmdp.fitting.draws import draw_models  # which takes an Estimate
+
+        return list(draw_models(self.estimate, n, seed))
+
+    def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
+        """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
+        from latentmdp.fitting.worth import worth_of  # which takes a Fit
+
+        return worth_of(self, policy, level, draws, seed)
+
+    def plan(
+        self, objective: str = "mean", policy_class: str = "history", **options: Any
+    ) -> FitPlan:
+        """What to do: `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
+        from latentmdp.fitting.objectives import plan_fit  # which takes a Fit
+
+        return plan_fit(self, objective, policy_class, **options)
 
     def __repr__(self) -> str:
         m = self.model
