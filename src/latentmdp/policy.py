@@ -32,8 +32,11 @@ from latentmdp.policy_stationary import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
+    from latentmdp.optimism.known import Known
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,6 +371,18 @@ class PolicyGraph:
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
+    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
+
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
         from latentmdp.formats import save_policy  # which takes a PolicyGraph
@@ -482,13 +497,13 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
+def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
@@ -514,7 +529,7 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: "LatentMDP | Known", policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.
@@ -546,7 +561,7 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     return policy
 
 
-def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
+def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
@@ -560,7 +575,7 @@ def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
         actions = np.zeros(0, dtype=object)
     if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
         raise ModelError(
-            "a policy must be a Plan, a PolicyGraph, or a table of whole numbers, the actions, of "
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
             f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
         )
     if is_infinite(model.horizon):
