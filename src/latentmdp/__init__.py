@@ -37,6 +37,7 @@ _HOME = {
     "load_run": "learning.run",
     "Fit": "fitting",
     "fit": "fitting",
+    "off_policy": "fitting.off_policy",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
