@@ -19,9 +19,9 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"horizons"},
+    | {"horizons", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary"},
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},

@@ -32,6 +32,8 @@ from latentmdp.policy_stationary import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
     from latentmdp.optimism.known import Known
@@ -369,6 +371,18 @@ class PolicyGraph:
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
+    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
+
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
         from latentmdp.formats import save_policy  # which takes a PolicyGraph
@@ -489,7 +503,7 @@ def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
@@ -547,7 +561,7 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     return policy
 
 
-def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
+def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
@@ -561,7 +575,7 @@ def as_policy(model: "LatentMDP", given: Any) -> PolicyGraph:
         actions = np.zeros(0, dtype=object)
     if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
         raise ModelError(
-            "a policy must be a Plan, a PolicyGraph, or a table of whole numbers, the actions, of "
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
             f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
         )
     if is_infinite(model.horizon):
