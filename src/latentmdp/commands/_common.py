@@ -136,6 +136,13 @@ Discount = Annotated[
         "--discount", metavar="D", help="In place of the model's own.", show_default=False
     ),
 ]
+NormalizeRows = Annotated[
+    bool,
+    typer.Option(
+        "--normalize-rows",
+        help="Divide distributions of a file that sum to 1 within 1e-6 by their sum, and say so.",
+    ),
+]
 UserUnits = Annotated[
     bool,
     typer.Option(
@@ -150,12 +157,15 @@ AsJson = Annotated[
 
 # ---------------------------------------------------------------------- models
 
+NEARLY_ONE = 1e-6  # how far --normalize-rows lets a sum be from 1
+
 
 def read_model(
     source: str,
     hidden_rewards: bool | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    normalize_rows: bool = False,
 ) -> "LatentMDP":
     """The model that MODEL and its options name: a domain's spec string, else a file."""
     from latentmdp.domains import DOMAINS, make
@@ -168,7 +178,10 @@ def read_model(
         model = make(source, observe_rewards=observe is None or observe)
         return _changed(model, horizon, discount)
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
-        return load(source, observe_rewards=observe, horizon=horizon, discount=discount)
+        return load(
+            source, observe_rewards=observe, horizon=horizon, discount=discount,
+            normalize=NEARLY_ONE if normalize_rows else False,
+        )  # fmt: skip
     try:
         make(source)
     except ModelError as error:

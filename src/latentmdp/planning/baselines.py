@@ -74,7 +74,7 @@ def qmdp_memory(
         max_nodes=most,
         time_limit=time_limit,
     )
-    return playable(model, policy)
+    return playable(model, policy).for_model(model)
 
 
 def knowing_the_context(model: LatentMDP) -> float:
