@@ -136,6 +136,15 @@ Discount = Annotated[
         "--discount", metavar="D", help="In place of the model's own.", show_default=False
     ),
 ]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="STATE",
+        help="The first state, by name or number, in place of the model's own.",
+        show_default=False,
+    ),
+]
 UserUnits = Annotated[
     bool,
     typer.Option(
@@ -156,6 +165,7 @@ def read_model(
     hidden_rewards: bool | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    start: str | None = None,
 ) -> "LatentMDP":
     """The model that MODEL and its options name: a domain's spec string, else a file."""
     from latentmdp.domains import DOMAINS, make
@@ -166,9 +176,11 @@ def read_model(
     name = source.partition(":")[0].strip()
     if name in DOMAINS and ending not in ENDINGS:
         model = make(source, observe_rewards=observe is None or observe)
-        return _changed(model, horizon, discount)
+        return _changed(model, horizon, discount, start)
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
-        return load(source, observe_rewards=observe, horizon=horizon, discount=discount)
+        return load(
+            source, observe_rewards=observe, horizon=horizon, discount=discount, start=start
+        )
     try:
         make(source)
     except ModelError as error:
@@ -176,8 +188,14 @@ def read_model(
     raise AssertionError("an unknown domain was made")
 
 
-def _changed(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
-    """The model with another horizon or discount; without its limit on totals if that is broken."""
+def _changed(
+    model: "LatentMDP", horizon: int | None, discount: float | None, start: str | None
+) -> "LatentMDP":
+    """The model with another horizon, discount or start; without a limit on totals they break."""
+    from latentmdp.outcome_table import starting_at
+
+    if start is not None:
+        model = starting_at(model, start)
     changes = {"horizon": horizon, "discount": discount}
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:

@@ -11,6 +11,7 @@ from latentmdp.commands._common import (
     Horizon,
     ModelArgument,
     PolicyArgument,
+    Start,
     UserUnits,
     read_model,
 )
@@ -28,6 +29,7 @@ def evaluate_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -35,7 +37,7 @@ def evaluate_command(
     from latentmdp.evaluation import evaluate, return_distribution
     from latentmdp.formats import load_policy
 
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start)
     found = found.denormalized() if user_units else found
     graph = load_policy(policy, found)
     result = evaluate(found, graph)

@@ -13,6 +13,7 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    Start,
     UserUnits,
     read_model,
     some_path,
@@ -118,6 +119,7 @@ def learn_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -136,7 +138,7 @@ def learn_command(
             many = tasks[0].place != resume
             lock.enter_context(locked(out))
         else:
-            found = read_model(str(model), hidden_rewards, horizon, discount)
+            found = read_model(str(model), hidden_rewards, horizon, discount, start)
             found = found.normalized() if normalize else found
             many = seeds is not None
             asked: dict[str, Any] = {

@@ -16,6 +16,7 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    Start,
     UserUnits,
     read_model,
     whole_number,
@@ -84,6 +85,7 @@ def plan_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -92,7 +94,7 @@ def plan_command(
     from latentmdp.planning.plan import plan
 
     _check_out(out, policy_class)
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start)
     found = found.denormalized() if user_units else found
     given = found
     if minimize:

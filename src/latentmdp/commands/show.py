@@ -11,6 +11,7 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    Start,
     UserUnits,
     read_model,
 )
@@ -28,11 +29,12 @@ def show_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Sizes, totals, where the contexts differ, a picture."""
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start)
     found = found.denormalized() if user_units else found
     description = found.describe()
     if out is not None:
