@@ -150,4 +150,4 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     backward_induction(
         model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
     )
-    return value, best
+    return value, best if model.allowed is None else model.stand_in[np.arange(model.S), best]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
+    from latentmdp.optimism.known import Known
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,13 +497,13 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
+def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
@@ -528,7 +529,7 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: "LatentMDP | Known", policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.

@@ -15,7 +15,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.policy import PolicyGraph, as_policy, check_fits
+from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
@@ -118,12 +118,13 @@ def plan(
         "progress": progress,
     }
     found: SearchResult
+    every = model.unmasked()  # rows of unavailable actions repeat available ones
     if policy_class == "markov":
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
+        found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
-        found = plan_history(model, method=method, **limits)
-    policy, lower = found.policy, found.lower
+        found = plan_history(every, method=method, **limits)
+    policy, lower = playable(model, found.policy), found.lower
     if warm_policy is not None and warm_value > lower:
         policy, lower = warm_policy, warm_value
     status = _status(model, found.status, lower, found.upper, gap)
