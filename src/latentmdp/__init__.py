@@ -43,6 +43,8 @@ _HOME = {
     "symmetrize": "theory.symmetrization",
     "audit": "theory.audit",
     "write_report": "report",
+    "from_gymnasium": "environments",
+    "HindsightEnv": "environments",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -57,7 +59,12 @@ if TYPE_CHECKING:
     from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.cursor import Cursor
     from latentmdp.domains import make
-    from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
+    from latentmdp.environments import (
+        HindsightEnv,
+        LatentMDPEnv,
+        LatentMDPVectorEnv,
+        from_gymnasium,
+    )
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.formats import load, load_policy, save, save_policy
