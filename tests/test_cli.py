@@ -81,7 +81,7 @@ def test_show_with_many_contexts_is_short(run):
 
 
 def test_domains_lists_keys_defaults_ranges(run):
-    from latentmdp.domains import DOMAINS
+    from latentmdp.builtin_domains import DOMAINS
 
     code, output, _ = run("domains")
     assert code == 0

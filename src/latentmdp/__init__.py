@@ -26,7 +26,9 @@ _HOME = {
     "save": "formats",
     "load_policy": "formats",
     "save_policy": "formats",
-    "make": "domains",
+    "make": "builtin_domains",
+    "domains": "catalogue",
+    "algorithms": "catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "optimistic_plan": "optimism",
@@ -59,8 +61,9 @@ if TYPE_CHECKING:
 
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.builtin_domains import make
+    from latentmdp.catalogue import algorithms, domains
     from latentmdp.cursor import Cursor
-    from latentmdp.domains import make
     from latentmdp.environments import (
         HindsightEnv,
         LatentMDPEnv,

@@ -65,7 +65,7 @@ def some_path(text: Any) -> Path:
 
 def complete_model(incomplete: str) -> list[str]:
     """Shell completion of MODEL: domains and files."""
-    from latentmdp.domains import DOMAINS
+    from latentmdp.builtin_domains import DOMAINS
     from latentmdp.formats import ENDINGS
 
     names = [name for name in DOMAINS if name.startswith(incomplete)]
@@ -77,6 +77,33 @@ def complete_policy(incomplete: str) -> list[str]:
     from latentmdp.formats import POLICY_FORMATS
 
     return _files(incomplete, tuple(POLICY_FORMATS))
+
+
+def complete_class(incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --class."""
+    from latentmdp.choices import CLASSES
+
+    return _starting(CLASSES, incomplete)
+
+
+def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --algorithm."""
+    from latentmdp.choices import ALGORITHMS
+
+    return _starting(ALGORITHMS, incomplete)
+
+
+def complete_method(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --method: those of the class that was given before it, or all."""
+    from latentmdp.choices import METHODS
+
+    asked = METHODS.get(str(ctx.params.get("policy_class")))
+    methods = asked or METHODS["history"] | METHODS["markov"]
+    return _starting(methods, incomplete)
+
+
+def _starting(choices: dict[str, str], incomplete: str) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in choices.items() if name.startswith(incomplete)]
 
 
 def _files(incomplete: str, endings: Sequence[str]) -> list[str]:
@@ -168,7 +195,7 @@ def read_model(
     start: str | None = None,
 ) -> "LatentMDP":
     """The model that MODEL and its options name: a domain's spec string, else a file."""
-    from latentmdp.domains import DOMAINS, make
+    from latentmdp.builtin_domains import DOMAINS, make
     from latentmdp.formats import ENDINGS, load
 
     observe = None if hidden_rewards is None else not hidden_rewards

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp.choices import METHODS
 from latentmdp.commands._common import (
     AsJson,
     Discount,
@@ -18,6 +19,8 @@ from latentmdp.commands._common import (
     ModelArgument,
     Start,
     UserUnits,
+    complete_class,
+    complete_method,
     read_model,
     whole_number,
 )
@@ -35,7 +38,10 @@ def plan_command(
     model: ModelArgument,
     policy_class: Annotated[
         str,
-        typer.Option("--class", metavar="CLASS", help="history (with memory) or markov."),
+        typer.Option(
+            "--class", metavar="CLASS", help="history (with memory) or markov.",
+            autocompletion=complete_class,
+        ),
     ] = "history",
     gap: Annotated[
         str | None,
@@ -63,7 +69,10 @@ def plan_command(
     ] = None,
     method: Annotated[
         str,
-        typer.Option("--method", metavar="NAME", help="auto, or a method of the class."),
+        typer.Option(
+            "--method", metavar="NAME", autocompletion=complete_method,
+            help="; ".join(f"{name}: {', '.join(METHODS[name])}" for name in METHODS) + ".",
+        ),
     ] = "auto",
     minimize: Annotated[
         bool, typer.Option("--minimize", help="Rewards are costs: the least total is the best.")
