@@ -19,7 +19,7 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"choices", "horizons", "outcome_table", "frames"},
+    | {"choices", "notebook", "horizons", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
     {"evaluation", "drawing", "environments", "trajectories"},

@@ -597,6 +597,19 @@ class LatentMDP:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp import notebook
+
+        names = self.context_names or [str(m) for m in range(self.M)]
+        weights = (float(x) for x in self.w)
+        rows = [
+            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
+        ]
+        return notebook.page(
+            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
+        )
+
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
         masked = ""
