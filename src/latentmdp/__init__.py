@@ -26,7 +26,9 @@ _HOME = {
     "save": "formats",
     "load_policy": "formats",
     "save_policy": "formats",
-    "make": "domains",
+    "make": "builtin_domains",
+    "domains": "catalogue",
+    "algorithms": "catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "optimistic_plan": "optimism",
@@ -46,6 +48,8 @@ _HOME = {
     "symmetrize": "theory.symmetrization",
     "audit": "theory.audit",
     "write_report": "report",
+    "from_gymnasium": "environments",
+    "HindsightEnv": "environments",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -58,9 +62,15 @@ if TYPE_CHECKING:
 
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.builtin_domains import make
+    from latentmdp.catalogue import algorithms, domains
     from latentmdp.cursor import Cursor
-    from latentmdp.domains import make
-    from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
+    from latentmdp.environments import (
+        HindsightEnv,
+        LatentMDPEnv,
+        LatentMDPVectorEnv,
+        from_gymnasium,
+    )
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.fitting import Fit, fit

@@ -62,6 +62,14 @@ class Layout:
                     )
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Which state of a POMDP a context and a state stand for; `.policyx` files speak of those."""
+
+    state: Ints  # (M, S), or -1 where there is none
+    hidden: int  # joint values of what is not fully observable: state % hidden
+
+
 @dataclass(frozen=True, eq=False)
 class LatentMDP:
     """A latent MDP, frozen and validated once.
@@ -96,6 +104,9 @@ class LatentMDP:
     reward_shift: float = 0.0
     allowed: Mask | None = None  # (S, A) available actions; None: all. The rows of the others
     # repeat those of the first available action of their state (`availability.py`)
+    origin: Origin | None = dataclasses.field(
+        default=None, compare=False
+    )  # if it was read from a POMDP
 
     # ------------------------------------------------------------------ building
 
@@ -220,12 +231,13 @@ class LatentMDP:
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
+        An action without rows in a state, in all contexts, is unavailable there.
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
         else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
         `nu` (an array), else the column `first`, the probability of starting in this row's state in
-        its context. `options`: `observe_rewards`, `discount`, `max_return` (here None: any finite
-        rewards) and labels, as in `from_rows`.
+        its context. `options`: `observe_rewards`, `discount`, `normalize`, `max_return` (here None:
+        any finite rewards) and labels, as in `from_rows`.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame(
@@ -580,9 +592,23 @@ class LatentMDP:
         return all(
             np.array_equal(getattr(self, f.name), getattr(other, f.name))
             for f in dataclasses.fields(self)
+            if f.compare
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp import notebook
+
+        names = self.context_names or [str(m) for m in range(self.M)]
+        weights = (float(x) for x in self.w)
+        rows = [
+            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
+        ]
+        return notebook.page(
+            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
+        )
 
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
@@ -597,6 +623,7 @@ class LatentMDP:
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
+    "origin",
 )  # fmt: skip
 
 

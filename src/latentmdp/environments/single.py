@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from latentmdp.domains import make
+from latentmdp.builtin_domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP

@@ -39,6 +39,7 @@ class Options:
     horizon: int | None = None
     discount: float | None = None
     normalize: bool | float = False  # as in `LatentMDP.from_arrays`
+    start: Any = None  # the first state, by name or number
 
 
 def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Gauss and Seidel's sweeps for the values of many nodes that follow one another in circles."""
 
-import numpy as np
 
 from latentmdp.kernels._cache import kernel
 

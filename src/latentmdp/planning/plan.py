@@ -69,6 +69,20 @@ class Plan:
         """`normalised units` where values are not in the units of the rewards that were given."""
         return "" if self.policy.model is None else self.policy.model.units
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the certificate, and how the bounds came together."""
+        from latentmdp import notebook
+
+        facts = (
+            ("class", self.policy_class), ("lower", self.lower), ("upper", self.upper),
+            ("gap", f"{self.gap:.3%}"), ("status", self.status), ("method", self.method),
+            ("policy", repr(self.policy)), ("units", self.units or "as given"),
+        )  # fmt: skip
+        seconds, _, lower, upper = zip(*self.history, strict=True) if self.history else ((),) * 4
+        lines = ((notebook.BLUE, lower), (notebook.ORANGE, upper))
+        picture = notebook.curves(seconds, lines, "lower and upper bound, seconds")
+        return notebook.page("Plan", notebook.facts(facts), picture)
+
     def __repr__(self) -> str:
         return (
             f"Plan({self.policy_class}, {self.lower:.6g} <= optimum <= {self.upper:.6g}, "
