@@ -12,7 +12,6 @@ from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.experiments.artefacts import TroubleError
 from latentmdp.experiments.run_spec import Plain
-from latentmdp.learning.folder import locked
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -53,6 +52,8 @@ class Checkpoint:
             raise TroubleError(str(error)) from None
 
     def _lock(self) -> bool:
+        from latentmdp.learning.folder import locked  # loads the kernels, which a driver can spare
+
         if not self._locked and self._place is not None:
             try:
                 self._held.enter_context(locked(self._place))

@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import lock_file
-from latentmdp.learning.folder import make_folder
+from latentmdp.formats.files import lock_file, make_folder
 
 FILE = "study.lock"
 LOOK_SECONDS = 0.2

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 10_000  # runs that wait for an optimum
 LOOK_SECONDS = 0.2  # between looks at Ctrl-C
+CHECKPOINT_SECONDS = 5.0  # between checkpoints of a long run
 
 
 class Listener(Protocol):
@@ -170,7 +171,7 @@ class Runner:
             assert found is not None
             task |= {
                 "optimal": [found.lower, found.upper], "seconds_optimal": found.seconds,
-                "optimum_key": run.optimum_key,
+                "optimum_key": run.optimum_key, "checkpoint_seconds": CHECKPOINT_SECONDS,
             }  # fmt: skip
         return task
 

@@ -29,7 +29,6 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.run_spec import Plain, RunSpec
 from latentmdp.experiments.sources import ModelSources, code_digest, split_function
-from latentmdp.learning.spec import Spec
 
 OPTIONS = {
     "episodes": "episodes",
@@ -216,6 +215,8 @@ class StudySpec:
     def _learn_cell(
         self, model: Plain, swept: Plain, algorithm: Plain, options: Plain
     ) -> _LearnCell:
+        from latentmdp.learning.spec import Spec  # loads the kernels, which tasks may do without
+
         spec = Spec(algorithm["algorithm"], **options)
         content = {k: v for k, v in asdict(spec).items() if k != "seed"}
         where: Plain = {}

@@ -9,14 +9,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
-from latentmdp.formats.files import refusal
+from latentmdp.formats.files import reason, refusal, sync_folder
 
 FILE = "study.db"
 SCHEMA_VERSION = 1
@@ -75,40 +75,43 @@ class Store:
         self._db = self._connected(write)
 
     def _connected(self, write: bool) -> sqlite3.Connection:
-        name = quote(os.fspath(self.path.absolute()))
-        mode = "rwc" if write else "ro"
-        if not write and not os.access(self.path.parent, os.W_OK):
-            mode = "ro&immutable=1"  # nobody can write there, and no log can be made
         with self._refusing():
-            db = sqlite3.connect(
-                f"file:{name}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-            )
+            if write and not self.path.exists():
+                self._create()
+            mode = "rw" if write else "ro"
+            if not write and not os.access(self.path.parent, os.W_OK):
+                mode = "ro&immutable=1"  # nobody can write there, and no log can be made
+            db = _connect(self.path, mode)
             try:
+                self._check_schema(db)
                 if write:
-                    db.execute("PRAGMA journal_mode=WAL")
                     db.execute("PRAGMA synchronous=FULL")
-                self._check_schema(db, write)
             except BaseException:
                 db.close()
                 raise
             return db
 
-    def _check_schema(self, db: sqlite3.Connection, write: bool) -> None:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        empty = not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-        if empty and write:
-            db.execute("BEGIN IMMEDIATE")
+    def _create(self) -> None:
+        """Made under another name: at every moment there is a whole database or none."""
+        new = self.path.with_suffix(".new")
+        for leftover in self.path.parent.glob(f"{new.name}*"):
+            leftover.unlink()
+        with closing(_connect(new, "rwc")) as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-            db.execute("COMMIT")
-        elif empty:
-            raise refusal(self.path, "must hold a study; nothing has been written yet")
-        elif application != APPLICATION_ID:
+        os.replace(new, self.path)
+        sync_folder(self.path.parent)
+
+    def _check_schema(self, db: sqlite3.Connection) -> None:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        if application != APPLICATION_ID:
             raise refusal(self.path, "must be the database of a study; it is another one")
-        elif version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise refusal(
                 self.path,
                 f"must have version {SCHEMA_VERSION} of the tables; it has {version}, of "
@@ -131,8 +134,8 @@ class Store:
         """Errors of the database as one sentence; what was acknowledged before is safe."""
         try:
             yield
-        except sqlite3.Error as error:
-            text = str(error)
+        except (sqlite3.Error, OSError) as error:
+            text = reason(error)
             if "full" in text or "disk I/O" in text:
                 text += "; all finished runs are kept: make space and start it again"
             raise refusal(self.path, text) from None
@@ -214,6 +217,13 @@ class Store:
                 yield
             finally:
                 self._db.execute("COMMIT")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    name = quote(os.fspath(path.absolute()))
+    return sqlite3.connect(
+        f"file:{name}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
 
 
 def _text(value: Any) -> str:

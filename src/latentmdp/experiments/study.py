@@ -20,7 +20,7 @@ from latentmdp.experiments.run_spec import Plain, RunSpec
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Row, Store
-from latentmdp.formats.files import PathLike, as_path, shown
+from latentmdp.formats.files import PathLike, as_path, make_folder, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -284,7 +284,6 @@ def _algorithm_entry(entry: tuple[str | None, Any]) -> Plain:
 def _saved_model(model: LatentMDP, folder: Path) -> str:
     """Its file in the study's folder, where workers read it."""
     from latentmdp.formats import save
-    from latentmdp.learning.folder import make_folder
 
     path = make_folder(folder / "models").absolute() / f"{model.digest}.npz"
     if not path.exists():

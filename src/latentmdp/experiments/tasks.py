@@ -56,7 +56,7 @@ def perform(task: Plain, stop: Stop = lambda: False) -> Plain:
     return outcome | {
         "seconds": time.perf_counter() - started,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "made_by": made_by(),
+        "made_by": made_by() | outcome.get("made_by", {}),
     }
 
 
@@ -108,14 +108,16 @@ def _learn(task: Plain, stop: Stop) -> Plain:
         if run is None:
             policy = _policy(task, spec, model)
             run = begin(model, spec, tuple(task["optimal"]), policy, task["seconds_optimal"])
-        run = play(run, stop, checkpoint.save)
+        first = run.episodes
+        run = play(run, stop, checkpoint.save, every=task["checkpoint_seconds"])
         if not run.complete:
             checkpoint.save(run)
             return {"state": "stopped", "result": {}}
         result = numbers(run)
         if task["keep"]:
             result |= keep(run, task)
-    return {"state": "done", "result": result, "curve": curve(run), "kept": task["keep"]}
+    outcome = {"state": "done", "result": result, "curve": curve(run), "kept": task["keep"]}
+    return outcome | {"made_by": {"continued_from": first}} if first else outcome
 
 
 def _call(task: Plain, stop: Stop) -> Plain:

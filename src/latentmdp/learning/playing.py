@@ -32,11 +32,13 @@ def play(
     stop: Callable[[], bool],
     save: Callable[[Run], None] | None = None,
     show: Callable[[Session], None] | None = None,
+    every: float | None = None,
 ) -> Run:
     """The run continued to its end, or to the next phase (or episodes) after `stop` says so.
 
-    `save` is given the run so far every few seconds, `show` the session after each phase.
+    `save` is given the run so far `every` few seconds, `show` the session after each phase.
     """
+    every = CHECKPOINT_SECONDS if every is None else every
     session = run.session()
 
     def now() -> Run:
@@ -47,7 +49,7 @@ def play(
         session.next_phase(stop=stop)
         if show is not None:
             show(session)
-        if save is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+        if save is not None and time.monotonic() - saved > every:
             save(now())
             saved = time.monotonic()
     return now()
