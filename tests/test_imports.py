@@ -8,21 +8,24 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"horizons", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
-    {"evaluation", "drawing", "environments"},
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
+    {"learning", "fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},

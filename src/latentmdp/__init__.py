@@ -21,6 +21,7 @@ _HOME = {
     "evaluate": "evaluation",
     "return_distribution": "evaluation",
     "context_optimal": "evaluation",
+    "rollout": "trajectories",
     "load": "formats",
     "save": "formats",
     "load_policy": "formats",
@@ -34,6 +35,8 @@ _HOME = {
     "learn": "learning.learn",
     "learn_env": "learning.environment",
     "load_run": "learning.run",
+    "Fit": "fitting",
+    "fit": "fitting",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.experiments.study import Study, load_runs, sweep
+    from latentmdp.fitting import Fit, fit
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
@@ -78,6 +82,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.trajectories import rollout
 
 
 def __getattr__(name: str) -> "Any":

@@ -8,9 +8,9 @@ from gymnasium.error import ResetNeeded
 
 from latentmdp.domains import make
 from latentmdp.environments.rendering import Renderer
-from latentmdp.environments.sampling import Sampler
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+from latentmdp.sampling import Sampler
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):

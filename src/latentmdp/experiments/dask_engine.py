@@ -46,10 +46,16 @@ class DaskEngine:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say it in our own words
         if scheduler is None:
             dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 1})
-            self._cluster = LocalCluster(
-                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )  # fmt: skip
+            try:
+                self._cluster = LocalCluster(
+                    n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )  # fmt: skip
+            except RuntimeError as error:
+                raise ModelError(
+                    f"Dask's workers must start; they did not ({error}). They import the program: "
+                    "call it below `if __name__ == '__main__':`, or take engine='processes'"
+                ) from None
         try:
             self._client: Any = Client(
                 self._cluster or scheduler, timeout=CONNECT_SECONDS, set_as_default=False
@@ -84,7 +90,7 @@ class DaskEngine:
         from distributed import KilledWorker
 
         until = time.monotonic() + seconds
-        while self._over.queue.empty() and time.monotonic() < until:
+        while not self._over.has_ready() and time.monotonic() < until:
             self._check_scheduler()
             time.sleep(0.005)
         found: list[Finished] = []
