@@ -157,7 +157,8 @@ def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:
 
 def _size(policy: "PolicyGraph") -> str:
     if policy.is_markov:
-        return f"{policy.H} steps x {policy.S} states"
+        steps = "every step" if policy.stationary else f"{policy.H} steps"
+        return f"{steps} x {policy.S} states"
     return f"{policy.N} nodes"
 
 
@@ -198,7 +199,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
         return
     from latentmdp.formats.files import write_atomically, writer_of
 
-    columns = ["step", "state", "action"]
+    columns = ["step"] * (not policy.stationary) + ["state", "action"]
     columns += ["state_name"] if model.state_names else []
     columns += ["action_name"] if model.action_names else []
     text = io.StringIO()
@@ -206,7 +207,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     writer.writerow(columns)
     for t, actions in enumerate(policy.table.tolist()):
         for s, a in enumerate(actions):
-            row = [t, s, a]
+            row = [t] * (not policy.stationary) + [s, a]
             row += [model.state_names[s]] if model.state_names else []
             row += [model.action_names[a]] if model.action_names else []
             writer.writerow(row)

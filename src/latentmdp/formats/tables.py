@@ -68,15 +68,25 @@ def _read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, Floats]:
     return {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(columns)}
 
 
-def _column_places(path: PathLike, line: bytes, columns: Sequence[str]) -> list[int]:
-    """Where each column stands, by the header line."""
+def column_names(path: PathLike) -> list[str]:
+    """The names in the header line."""
+    with opened(path) as file:
+        return _names(path, file.readline(LONGEST_HEADER + 1))
+
+
+def _names(path: PathLike, line: bytes) -> list[str]:
     try:
         if len(line) > LONGEST_HEADER:
             raise refusal(path, "the header line must be at most 10000 bytes long")
         header = next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise refusal(path, f"the header cannot be read: {reason(error)}") from None
-    names = [name.strip() for name in header]
+    return [name.strip() for name in header]
+
+
+def _column_places(path: PathLike, line: bytes, columns: Sequence[str]) -> list[int]:
+    """Where each column stands, by the header line."""
+    names = _names(path, line)
     for name in columns:
         if names.count(name) != 1:
             found = ", ".join(repr(n[:40]) for n in names[:20]) or "an empty line"

@@ -12,10 +12,13 @@ from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.stationary import plan_stationary
+from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph, check_fits, fitted
 from latentmdp.policy_class import check_policy_class
 
@@ -89,6 +92,7 @@ def plan(
     warm: "Plan | PolicyGraph | Any | None" = None,
     progress: Progress | None = None,
     seed: int = 0,
+    horizon: float | None = None,
 ) -> Plan:
     """The best policy of a class found until `upper - lower <= gap * |upper|`, or a limit.
 
@@ -98,7 +102,8 @@ def plan(
     (repeats exactly); `memory_limit` in bytes (default: a quarter of the machine's). `warm`: a
     plan, policy or Markov table that the result must not fall behind (for `markov`, one without
     memory). `progress(seconds, work, lower, upper)` is called now and then. Ctrl-C returns the
-    best so far.
+    best so far. `horizon` in place of the model's own; with `math.inf` the policy is a stationary
+    controller (docs/planning_infinite.md).
 
     >>> from latentmdp import make
     >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
@@ -107,6 +112,9 @@ def plan(
     """
     begun = time.perf_counter()
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
+    if horizon is not None:
+        model = with_horizon(model, horizon)
+    infinite = is_infinite(model.horizon)
     warm_policy = _as_policy(warm, model)
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
@@ -119,7 +127,12 @@ def plan(
         "progress": progress,
     }
     found: SearchResult
-    if policy_class == "markov":
+    if infinite and policy_class == "history":
+        found = plan_stationary(model, method=method, **limits)
+    elif infinite:
+        table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
+        found = plan_stationary_markov(model, method=method, warm=table, seed=seed, **limits)
+    elif policy_class == "markov":
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
         found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
     else:
@@ -133,6 +146,14 @@ def plan(
         policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
         model.digest, model.reward_scale, model.reward_shift,
     )  # fmt: skip
+
+
+def with_horizon(model: LatentMDP, horizon: float) -> LatentMDP:
+    """The model with another horizon; without its limit on totals if that is broken."""
+    try:
+        return model.replace(horizon=horizon)
+    except ModelError:
+        return model.replace(horizon=horizon, max_return=None)
 
 
 def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
@@ -192,7 +213,7 @@ def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
     if not isinstance(policy, PolicyGraph):
         try:
             table: Ints = np.asarray(policy)
-            policy = PolicyGraph.from_table(table)
+            policy = PolicyGraph.from_table(table, is_infinite(model.horizon))
         except (ModelError, ValueError, TypeError) as error:
             raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
     return fitted(model, policy)
