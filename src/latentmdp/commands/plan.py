@@ -81,6 +81,13 @@ def plan_command(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of the random kicks.")
     ] = 0,
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-nodes", metavar="N", parser=whole_number, show_default=False,
+            help="With --horizon inf: a controller of at most N nodes, and what that costs.",
+        ),
+    ] = None,
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
@@ -110,7 +117,9 @@ def plan_command(
             print_units(given)
         return
     with _progress_line(sign, quiet=json) as progress:
-        result = plan(found, policy_class, method=method, progress=progress, **options)
+        result = plan(
+            found, policy_class, method=method, progress=progress, max_nodes=max_nodes, **options
+        )
     if out is not None:
         write_policy(result.policy, found, out)
     if json:
@@ -120,6 +129,11 @@ def plan_command(
     print_text(f"policy   {policy_class}, {_size(result.policy)}")
     print_text(f"value    {sign * result.lower:.10g}")
     print_text(f"optimum  between {low:.10g} and {high:.10g} (gap {result.gap:.3%})")
+    if result.unrestricted is not None:
+        print_text(
+            f"loss     {result.loss:.6g} of {sign * result.unrestricted:.10g}, the value without "
+            f"--max-nodes ({result.loss / max(abs(result.unrestricted), 1e-300):.3%})"
+        )
     print_units(given)
     print_text(f"status   {result.status}: {EXPLAINED[result.status]}")
     print_text(
@@ -146,7 +160,11 @@ def _facts(result: "Plan", sign: float) -> dict[str, Any]:
         "lower": low, "upper": high, "gap": result.gap, "status": result.status,
         "seconds": result.seconds, "nodes": result.nodes, "method": result.method,
         "class": result.policy_class, "work": result.work, "value": sign * result.lower,
-    }  # fmt: skip
+    } | (
+        {}
+        if result.unrestricted is None
+        else {"loss": result.loss, "policy_nodes": result.policy.N}
+    )  # fmt: skip
 
 
 def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:

@@ -17,8 +17,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     """Episodes of a latent MDP; the hidden context is told when the episode is over.
 
     Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
-    steps and never terminate earlier. `info["symbol"]` is what a `PolicyGraph` sees besides the
-    next state; `info["context"]` is there at the last step only.
+    steps (never, if that is infinite) and never terminate earlier. `info["symbol"]` is what a
+    `PolicyGraph` sees besides the next state; `info["context"]` is there at the last step only.
     `reset(options={"context": m})` forces the context.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")

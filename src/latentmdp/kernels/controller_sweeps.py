@@ -99,6 +99,4 @@ def solve_in_order(indptr, column, entry, discount, right, order, start, compone
     """Solve for `x`, component by component; `backward`: the last found comes first."""
     for i in range(components):
         c = components - 1 - i if backward else i
-        solve_component(
-            indptr, column, entry, discount, right, order, start[c], start[c + 1], x
-        )
+        solve_component(indptr, column, entry, discount, right, order, start[c], start[c + 1], x)

@@ -19,6 +19,7 @@ from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_G
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.small_controller import small_controller
 from latentmdp.planning.stationary_grid import corner_grid
 from latentmdp.planning.stationary_search import StationarySearch
 from latentmdp.policy import PolicyGraph
@@ -26,7 +27,7 @@ from latentmdp.policy import PolicyGraph
 STATIONARY_METHODS = ("auto", "grid")
 EVALUATION_SECONDS = 4e-6  # per node and context, of writing a controller and evaluating it
 MOST_TIDIED = 30_000  # nodes; larger controllers are handed out as they are
-CORNER_BYTES = 200  # per outcome and context, about
+LEAST_CUTTING = 1.0  # seconds for small controllers, whatever is left of the time limit
 
 
 def plan_stationary(
@@ -38,10 +39,12 @@ def plan_stationary(
     memory_limit: int | None = None,
     method: str = "auto",
     progress: Progress | None = None,
+    max_nodes: int | None = None,
 ) -> SearchResult:
     """Plan over all policies of a model without a last step until the gap is closed.
 
-    Arguments are those of `plan_history`.
+    Arguments are those of `plan_history`. With `max_nodes` the controller is then cut down to so
+    many nodes (`small_controller.py`); `unrestricted` is what it was worth before.
 
     >>> import math
     >>> from latentmdp import make
@@ -90,18 +93,35 @@ def plan_stationary(
                 status = "stalled"  # what is open is rounding error
                 break
             target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
+        unrestricted = None
         policy = tidied(model, best[1])
-        lower = controller_value(model, policy)
-        if lower < best[0]:  # by rounding; the value must be that of the policy handed out
-            upper = max(upper, lower)
+        if max_nodes is not None:
+            unrestricted = controller_value(model, policy)
+            policy = small_controller(model, policy, max_nodes, _cutting_stops(budget))
+            policy = tidied(model, policy)
+        lower = controller_value(model, policy)  # of the very policy that is handed out
+        if status == "closed" and upper - lower > allowed.gap(upper) + ROUNDING_GAP * scale:
+            status = "stalled"  # as good as it gets with so few nodes
         if upper - lower <= 10 * ROUNDING_GAP * scale:
             status = "optimal"
         elif status == "closed":
             status = "gap"
     report(lower, upper)
     return SearchResult(
-        policy, lower, upper, status, "stationary grid", search.nodes, budget.work, history
-    )
+        policy, lower, upper, status, "stationary grid", search.nodes, budget.work, history,
+        unrestricted,
+    )  # fmt: skip
+
+
+def _cutting_stops(budget: Budget) -> Callable[[], bool]:
+    """Whether the search for small controllers must end; the work limit does not hold for it."""
+    least = budget.seconds + LEAST_CUTTING
+
+    def stop() -> bool:
+        late = budget.time_limit is not None and budget.seconds >= max(budget.time_limit, least)
+        return late or budget.interrupted.is_set()
+
+    return stop
 
 
 def controller_value(model: LatentMDP, policy: PolicyGraph) -> float:

@@ -53,7 +53,9 @@ def known_contexts(model: LatentMDP, stop: Stop) -> tuple[Ints, Floats, int]:
             policy = PolicyGraph.from_table(action[m], stationary=True)
             own = context_values(model, policy, m)
             work += 1 + len(model.next) // WORK_SHARE
-            q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(S, A)
+            q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(
+                S, A
+            )
             now = q[np.arange(S), action[m]]
             better = q.max(axis=1) > now + 1e-13 * np.abs(q).max()
             if not better.any() or stop():
