@@ -54,15 +54,17 @@ def work(fault: str, draw: random.Random) -> list[tuple[int, str, str, float, bo
 
 
 def main() -> None:
-    """Write the log to the file that the command names."""
+    """Write the log to the file that the command names, or to maintenance_log.csv."""
     draw = random.Random(20)
-    with open(sys.argv[1], "w", newline="", encoding="utf-8") as file:
+    path = sys.argv[1] if len(sys.argv) > 1 else "maintenance_log.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("job", "week", "condition", "action", "profit", "stopped", "fault"))
         for job in range(1, JOBS + 1):
             fault = draw.choices(list(FAULTS), list(FAULTS.values()))[0]
             for week, condition, action, profit, over in work(fault, draw):
                 writer.writerow((job, week, condition, action, profit, over, fault))
+    print(f"{path}: {JOBS} jobs")
 
 
 if __name__ == "__main__":
