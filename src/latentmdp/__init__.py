@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.experiments.study import Study, load_runs, sweep
     from latentmdp.fitting import Fit, fit
+    from latentmdp.fitting.off_policy import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
