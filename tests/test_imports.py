@@ -16,9 +16,9 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class", "timed"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
+    | {"numbering", "folding"},
     {"evaluation", "drawing", "environments"},
     {"planning"},
     {"optimism"},

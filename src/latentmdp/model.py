@@ -101,6 +101,7 @@ class LatentMDP:
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
+        terminal: ArrayLike | None = None,
         **labels: Any,
     ) -> "LatentMDP":
         """From dense `P (M,S,A,S)` and `R (M,S,A)` or `(M,S,A,S)`.
@@ -108,7 +109,17 @@ class LatentMDP:
         `max_return` bounds every episode's total reward and asks for non-negative rewards;
         `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
         `context_names`, `layout`.
+
+        With `P (H,M,S,A,S)`, one per step, or rewards `terminal (M,S)` after the last step, it
+        gives a `TimedLatentMDP` (`timed.py`), where `R` may have the axis of steps, too.
         """
+        if terminal is not None or _axes(P) == 5 or _axes(R) == 5:
+            from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
+
+            options = {"observe_rewards": observe_rewards, "discount": discount, **labels}
+            return TimedLatentMDP.from_arrays(
+                P, R, w, nu, horizon, terminal=terminal, max_return=max_return, **options
+            )  # type: ignore[return-value]  # what is not told of it refuses it
         sizes, row, nxt, prob, reward = canonical.dense_to_outcomes(P, R)
         rows = canonical.build_rows(sizes, row, nxt, prob, reward, observe_rewards)
         return cls._checked(
@@ -132,14 +143,25 @@ class LatentMDP:
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
+        step: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
         **labels: Any,
     ) -> "LatentMDP":
         """From one entry per outcome, in any order; repeated outcomes add up.
 
         The numbers of contexts and states are those of `nu (M, S)`; `n_actions` defaults to the
-        largest action plus one. Where repeated outcomes differ in reward, hidden rewards are
-        averaged by probability and observed ones refused.
+        largest action plus one. Where repeated outcomes differ in reward, observed rewards are
+        noisy (`stochastic_rewards`), and hidden ones are averaged by probability. With the `step`
+        of each outcome, or `terminal (M, S)`, it gives a `TimedLatentMDP`; see `from_arrays`.
         """
+        if step is not None or terminal is not None:
+            from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
+
+            options = {"observe_rewards": observe_rewards, "discount": discount, **labels}
+            return TimedLatentMDP.from_rows(
+                context, state, action, next, prob, reward, w, nu, horizon, step=step,
+                terminal=terminal, n_actions=n_actions, max_return=max_return, **options,
+            )  # type: ignore[return-value]  # fmt: skip
         shape = np.shape(nu)
         if len(shape) != 2 or 0 in shape:
             raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
@@ -343,9 +365,22 @@ class LatentMDP:
         return Rows(self.indptr, self.next, self.symbol, self.prob, self.reward)
 
     @cached_property
+    def branching(self) -> int:
+        """The largest number of outcomes of any row."""
+        return int(np.diff(self.indptr).max())
+
+    @cached_property
     def Gamma(self) -> int:
         """The largest number of next states of any row."""
-        return int(np.diff(self.indptr).max())
+        if not self.stochastic_rewards:
+            return self.branching
+        row = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        return int(np.bincount(np.unique(row * self.S + self.next) // self.S).max())
+
+    @cached_property
+    def stochastic_rewards(self) -> bool:
+        """Whether one next state of a row comes with several rewards, each with a symbol."""
+        return canonical.repeats_next(self.indptr, self.next, self.symbol, self.S)
 
     @cached_property
     def rewards_on_transitions(self) -> bool:
@@ -374,7 +409,14 @@ class LatentMDP:
 
     @property
     def R(self) -> Floats:
-        """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense."""
+        """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense.
+
+        The mean of those of a next state, where there are several.
+        """
+        if self.stochastic_rewards:
+            total = self.P
+            mean = self._dense(self.prob * self.reward)
+            return np.divide(mean, total, out=mean, where=total > 0)
         if self.rewards_on_transitions:
             return self._dense(self.reward)
         return self.row_reward.reshape(self.M, self.S, self.A).copy()
@@ -384,7 +426,11 @@ class LatentMDP:
         if M * S * A * S > 2**31:
             raise ModelError(f"a dense view must have at most 2^31 entries; {M * S * A * S} asked")
         dense = np.zeros((M * S * A, S))
-        dense[np.repeat(np.arange(M * S * A), np.diff(self.indptr)), self.next] = values
+        row = np.repeat(np.arange(M * S * A), np.diff(self.indptr))
+        if self.stochastic_rewards:
+            np.add.at(dense, (row, self.next), values)
+        else:
+            dense[row, self.next] = values
         return dense.reshape(M, S, A, S)
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
@@ -431,6 +477,14 @@ class LatentMDP:
             f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
             f"rewards {rewards}, discount={self.discount:g})"
         )
+
+
+def _axes(value: ArrayLike) -> int:
+    """How many axes an array or nested lists have, without converting them."""
+    axes = 0
+    while isinstance(value, (list, tuple)) and value:
+        value, axes = value[0], axes + 1
+    return axes + np.ndim(value)
 
 
 MAX_HORIZON = 10**6  # building takes time linear in it

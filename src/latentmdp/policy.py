@@ -19,6 +19,7 @@ from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
+from latentmdp.timed import TimedLatentMDP, ordinary, place
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -153,7 +154,9 @@ class PolicyGraph:
         def follow(
             step: int, state: int, memory: tuple[float, ...], action: int, symbol: int, nxt: int
         ) -> tuple[float, ...] | None:
-            belief = update_belief(model, np.array(memory), state, action, nxt, symbol=symbol)
+            belief = update_belief(
+                model, np.array(memory), state, action, nxt, symbol=symbol, step=step
+            )
             if belief is None:
                 return None
             return tuple(np.where(belief > 0.0, np.maximum(np.round(belief, digits), least), 0.0))
@@ -264,14 +267,15 @@ class PolicyGraph:
         """`(E,)` whether some context that can be at the owner can show the observation."""
         g = reach_weights(model, self)
         possible = np.zeros(len(self.node), dtype=bool)
+        state, model = place(model, self.step, self.state), ordinary(model)
         for m in range(model.M):
-            row = (m * model.S + self.state) * model.A + self.action
+            row = (m * model.S + state) * model.A + self.action
             length = model.indptr[row + 1] - model.indptr[row]
             width = int(max(model.symbol.max(), self.symbol.max(initial=0))) + 1
             at = np.repeat(np.arange(self.N), length)
             i = np.arange(len(at)) - np.repeat(np.cumsum(length) - length, length)
             i += np.repeat(model.indptr[row], length)
-            seen = ((at * width + model.symbol[i]) * self.S + model.next[i])[g[at, m] > 0]
+            seen = ((at * width + model.symbol[i]) * self.S + model.next[i] % self.S)[g[at, m] > 0]
             possible |= np.isin((owner * width + self.symbol) * self.S + self.next, seen)
         return possible
 
@@ -459,7 +463,20 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
 
 
 def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
-    """The policy with the model's numbers for rewards, and the same nodes; checked to fit."""
+    """The policy with the model's numbers for rewards, and the same nodes; checked to fit.
+
+    For a step-dependent model, one for its time-augmented model is folded to its states.
+    """
+    if isinstance(model, TimedLatentMDP) and isinstance(policy, PolicyGraph):
+        from latentmdp.folding import fold  # which makes a PolicyGraph
+
+        if policy.H == model.H > 1 and policy.S == model.H * model.S:
+            policy = fold(model, policy)
+        elif policy.numbering is not None:
+            raise ModelError(
+                "a learner's policy must be for the model that it learned in, model.unrolled, with "
+                f"{model.H * model.S} states; it is for S={policy.S}"
+            )
     check_fits(model, policy)
     if policy.numbering is None:
         return policy

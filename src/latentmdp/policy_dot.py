@@ -8,6 +8,7 @@ from latentmdp.belief import reach_weights
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.printing import printable
+from latentmdp.timed import ordinary, place
 
 NodeObservations = Callable[[int], list[tuple[int, int]]]
 
@@ -48,16 +49,17 @@ def _own_observations(policy: PolicyGraph) -> NodeObservations:
 
 
 def _model_observations(policy: PolicyGraph, model: LatentMDP) -> NodeObservations:
-    g = reach_weights(model, policy)
+    g, rows = reach_weights(model, policy), ordinary(model)
 
     def observations(n: int) -> list[tuple[int, int]]:
         if policy.step[n] == policy.H - 1:
             return []
         found = set()
         for m in np.flatnonzero(g[n]):
-            row = (m * model.S + policy.state[n]) * model.A + policy.action[n]
-            for i in range(model.indptr[row], model.indptr[row + 1]):
-                found.add((int(model.symbol[i]), int(model.next[i])))
+            state = place(model, policy.step[n], policy.state[n])
+            row = (m * rows.S + state) * rows.A + policy.action[n]
+            for i in range(rows.indptr[row], rows.indptr[row + 1]):
+                found.add((int(rows.symbol[i]), int(rows.next[i]) % policy.S))
         return sorted(found)
 
     return observations

@@ -10,7 +10,7 @@ from latentmdp.domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.environments.sampling import Sampler
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel, ordinary, place
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):
@@ -19,7 +19,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
     steps and never terminate earlier. `info["symbol"]` is what a `PolicyGraph` sees besides the
     next state; `info["context"]` is there at the last step only.
-    `reset(options={"context": m})` forces the context.
+    `reset(options={"context": m})` forces the context. A terminal reward, times the discount, is
+    part of the last step's reward.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")
     >>> state, info = env.reset(seed=0, options={"context": 1})
@@ -29,7 +30,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def __init__(self, model: LatentMDP | str, render_mode: str | None = None) -> None:
+    def __init__(self, model: AnyModel | str, render_mode: str | None = None) -> None:
         if isinstance(model, str):
             model = make(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -38,7 +39,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Discrete(model.S)
         self.action_space = gym.spaces.Discrete(model.A)
-        self._sampler = Sampler(model)
+        self._rows = ordinary(model)
+        self._sampler = Sampler(self._rows)
         self._renderer = Renderer(model) if render_mode else None
         self._step = -1  # no episode yet
         self._context = self._state = 0
@@ -64,13 +66,13 @@ class LatentMDPEnv(gym.Env[Any, Any]):
             raise ResetNeeded("call reset() before step(): no episode is under way")
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
-        model, a = self.model, int(action)
-        row = (self._context * model.S + self._state) * model.A + a
+        model, a = self._rows, int(action)
+        row = (self._context * model.S + place(self.model, self._step, self._state)) * model.A + a
         first, last = model.indptr[row], model.indptr[row + 1]
         u = self.np_random.random()
         i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")
         reward = float(model.reward[i])
-        self._state = int(model.next[i])
+        self._state = int(model.next[i]) % self.model.S
         self._step += 1
         self._action, self._total = a, self._total + reward
         info: dict[str, Any] = {"symbol": int(model.symbol[i])}
@@ -93,7 +95,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         return self._renderer.picture(*frame, known)
 
 
-def forced_context(model: LatentMDP, options: dict[str, Any] | None) -> Any:
+def forced_context(model: AnyModel, options: dict[str, Any] | None) -> Any:
     """The context that `options` asks for (a number, or an array for batches), checked; or None."""
     options = options or {}
     for name in options:

@@ -11,7 +11,7 @@ from latentmdp.domains import make
 from latentmdp.environments.sampling import Sampler
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel, ordinary, place
 
 
 class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
@@ -28,7 +28,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        model: LatentMDP | str,
+        model: AnyModel | str,
         num_envs: int = 1,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
@@ -44,7 +44,8 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = gym.spaces.Discrete(model.A)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._sampler = Sampler(model)
+        self._rows = ordinary(model)
+        self._sampler = Sampler(self._rows)
         self._context = np.zeros(num_envs, dtype=np.int64)
         self._state = np.zeros(num_envs, dtype=np.int64)
         self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
@@ -120,10 +121,11 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _advance(self, a: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
         u = self.np_random.random(self.num_envs)
-        i = self._sampler.outcome(self._context, self._state, a, u)
-        self._state = self.model.next[i]
-        infos = {"symbol": self.model.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
-        return self.model.reward[i], infos
+        step = self._steps if self._common_step is None else self._common_step
+        i = self._sampler.outcome(self._context, place(self.model, step, self._state), a, u)
+        self._state = self._rows.next[i] % self.model.S
+        infos = {"symbol": self._rows.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
+        return self._rows.reward[i], infos
 
     def _finish(
         self, reward: np.ndarray, never: np.ndarray, over: np.ndarray, infos: dict[str, Any]

@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
-from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 
-def negated(model: LatentMDP) -> LatentMDP:
+def negated(model: AnyModel) -> AnyModel:
     """The model with every reward negated; observations keep their symbols.
 
     A policy of one is a policy of the other, with the negative value.
     """
+    if isinstance(model, TimedLatentMDP):
+        terminal = None if model.terminal is None else -model.terminal
+        return replace(
+            model, layers=negated(model.layers), unrolled=negated(model.unrolled), terminal=terminal
+        )
     reward = -model.reward
     reward.flags.writeable = False
     return replace(

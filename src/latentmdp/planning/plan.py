@@ -11,6 +11,7 @@ from latentmdp._interrupts import interrupts_raised
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
+from latentmdp.folding import unfold
 from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
@@ -18,6 +19,7 @@ from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.policy import PolicyGraph, check_fits, fitted
 from latentmdp.policy_class import check_policy_class
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
@@ -78,7 +80,7 @@ class Plan:
 
 
 def plan(
-    model: LatentMDP,
+    model: AnyModel,
     policy_class: str = "history",
     gap: float | None = 0.01,
     time_limit: float | None = 60.0,
@@ -106,6 +108,10 @@ def plan(
     ('optimal', True)
     """
     begun = time.perf_counter()
+    if isinstance(model, TimedLatentMDP):
+        options = {"method": method, "work_limit": work_limit, "memory_limit": memory_limit}
+        options |= {"warm": warm, "progress": progress, "seed": seed}
+        return _plan_timed(model, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     warm_policy = _as_policy(warm, model)
     warm_value = -math.inf
@@ -135,7 +141,22 @@ def plan(
     )  # fmt: skip
 
 
-def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
+def _plan_timed(
+    model: TimedLatentMDP,
+    policy_class: str,
+    gap: float | None,
+    time_limit: float | None,
+    options: dict[str, Any],
+) -> Plan:
+    """Plan the time-augmented model; the policy comes back on the person's states."""
+    warm = _as_policy(options["warm"], model)
+    if warm is not None:
+        options["warm"] = unfold(model, warm)
+    found = plan(model.unrolled, policy_class, gap, time_limit, **options)
+    return replace(found, policy=found.policy.for_model(model), model_digest=model.digest)
+
+
+def check_made_for(plan: Any, model: AnyModel, what: str) -> None:
     """Refuse what is not a plan, and a plan for another model or in other units."""
     if not isinstance(plan, Plan):
         raise ModelError(f"{what} must be a Plan, as plan gives; it is a {type(plan).__name__}")
@@ -154,7 +175,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
     )
 
 
-def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
+def plan_whole(model: AnyModel, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
     with interrupts_raised():
         return plan(model, policy_class, **options)
@@ -185,7 +206,7 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
     return max(float(time_limit) - seconds, 0.0)
 
 
-def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
+def _as_policy(warm: Any, model: AnyModel) -> PolicyGraph | None:
     if warm is None:
         return None
     policy = getattr(warm, "policy", warm)

@@ -14,13 +14,14 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import plan_whole
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
 from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
 from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
+from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.totals import extreme_totals
 
 MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
@@ -35,7 +36,7 @@ class MaxVariance(NamedTuple):
 
 
 def max_variance(
-    model: LatentMDP,
+    model: AnyModel,
     policy_class: str = "history",
     *,
     exact_limit: int = 20_000,
@@ -58,6 +59,12 @@ def max_variance(
     (0.25, True)
     """
     check_policy_class(policy_class)
+    if isinstance(model, TimedLatentMDP):
+        found = max_variance(
+            model.unrolled, policy_class, exact_limit=exact_limit, state_limit=state_limit,
+            starts=starts, seed=seed, centres=centres, time_limit=time_limit,
+        )  # fmt: skip
+        return found._replace(policy=fitted(model, found.policy))
     if model.H * model.S * model.M * 2 > 10 * MOST_SCRATCH:
         raise ModelError(
             f"max_variance needs H*S*M of at most {5 * MOST_SCRATCH}; "

@@ -1,0 +1,546 @@
+"""`TimedLatentMDP`: a latent MDP whose transitions or rewards change with the step.
+
+It holds its *time-augmented* model, an ordinary `LatentMDP` on `H*S` states: `(step, state)` has
+the number `step * S + state`. After the last step the next state stays in the last layer, so that
+`number % S` is the person's state everywhere. Whatever works on ordinary models works on
+`unrolled`; at the border, policies are folded back to `S` states (`folding.py`).
+
+A terminal reward is received after the last step: it counts `discount**H` times, and sits on the
+transitions of the last step, times the discount.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from latentmdp import canonical
+from latentmdp.canonical import Floats, Ints, Sizes
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP, Layout, checked_whole
+
+if TYPE_CHECKING:
+    from latentmdp.description import Description
+
+MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
+_LABELS = ("action_names", "context_names", "reward_scale", "reward_shift")
+
+
+class Columns(NamedTuple):
+    """One entry per outcome; states and next states are the person's, from 0 to S - 1."""
+
+    step: Ints
+    context: Ints
+    state: Ints
+    action: Ints
+    next: Ints
+    prob: Floats
+    reward: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class TimedLatentMDP:
+    """A step-dependent latent MDP, frozen and validated once.
+
+    Build it with `LatentMDP.from_arrays` (`P (H, M, S, A, S)`, or `terminal (M, S)`), with
+    `LatentMDP.from_rows(..., step=...)` or `latentmdp.load`.
+
+    >>> P = [[[[[1.0]]]], [[[[1.0]]]]]  # two steps, one context, one state, one action
+    >>> model = LatentMDP.from_arrays(P, [[[[0.25]]], [[[0.5]]]], w=[1], nu=[[1]], horizon=2)
+    >>> model.S, model.H, model.unrolled.S, model.R[:, 0, 0, 0].tolist()
+    (1, 2, 2, [0.25, 0.5])
+    """
+
+    layers: LatentMDP  # the time-augmented model without terminal rewards
+    unrolled: LatentMDP  # the time-augmented model
+    terminal: Floats | None = None  # (M, S) rewards after the last step
+    state_names: tuple[str, ...] | None = None
+    layout: Layout | None = None
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_arrays(
+        cls,
+        P: ArrayLike,
+        R: ArrayLike,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        *,
+        terminal: ArrayLike | None = None,
+        **options: Any,
+    ) -> "TimedLatentMDP":
+        """From dense `P (H,M,S,A,S)`, `R (H,M,S,A)` or `(H,M,S,A,S)`; see `LatentMDP.from_arrays`.
+
+        A stationary `P` or `R`, without its first axis, is the same at every step. (An `R` with
+        four axes that could be either is one reward per step.)
+        """
+        P, R = canonical.floats("P", P), canonical.floats("R", R)
+        horizon = _checked_horizon(horizon)
+        if P.ndim not in (4, 5) or P.shape[-3] != P.shape[-1] or 0 in P.shape:
+            raise ModelError(
+                f"P must have the shape (H, M, S, A, S) or (M, S, A, S), none of them 0; it is "
+                f"{P.shape}"
+            )
+        if P.ndim == 5 and len(P) != horizon:
+            raise ModelError(
+                f"P must have one entry per step, H={horizon}; its shape is {P.shape} (the horizon "
+                "of a step-dependent model is that of its steps)"
+            )
+        by_step = (horizon, *P.shape[-4:])
+        shapes = [by_step[:4], by_step, by_step[1:4], by_step[1:]]
+        if P.ndim == 4:
+            shapes = [by_step[1:4], by_step[1:], by_step]
+        if R.shape not in shapes:
+            raise ModelError(
+                f"R must have the shape {' or '.join(map(str, shapes))} to go with P; it is "
+                f"{R.shape}"
+            )
+        steps = R.shape in (by_step[:4], by_step) and (P.ndim == 5 or R.ndim == 5)
+        on_transitions = R.ndim == (5 if steps else 4)
+        P = np.broadcast_to(P, by_step)
+        R = np.broadcast_to(R if on_transitions else R[..., None], by_step)
+        found = np.nonzero(P)
+        columns = Columns(*found, P[found], R[found])
+        sizes = Sizes(*by_step[1:4])
+        return cls._built(columns, sizes, w, nu, horizon, terminal, **options)
+
+    @classmethod
+    def from_rows(
+        cls,
+        context: ArrayLike,
+        state: ArrayLike,
+        action: ArrayLike,
+        next: ArrayLike,
+        prob: ArrayLike,
+        reward: ArrayLike,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        *,
+        step: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+        n_actions: int | None = None,
+        **options: Any,
+    ) -> "TimedLatentMDP":
+        """From one entry per outcome with its `step`, from 0; without `step`, for every step."""
+        horizon = _checked_horizon(horizon)
+        shape = np.shape(nu)
+        if len(shape) != 2 or 0 in shape:
+            raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
+        A = int(np.max(np.asarray(action), initial=-1)) + 1 if n_actions is None else n_actions
+        sizes = Sizes(shape[0], shape[1], A)
+        values: list[Any] = [
+            canonical.integers("context", context, sizes.M),
+            canonical.integers("state", state, sizes.S),
+            canonical.integers("action", action, sizes.A),
+            canonical.integers("next", next, sizes.S),
+            np.atleast_1d(canonical.floats("prob", prob)),
+            np.atleast_1d(canonical.floats("reward", reward)),
+        ]
+        names = "context, state, action, next, prob, reward"
+        if step is not None:
+            values.append(canonical.integers("step", step, horizon))
+            names += ", step"
+        lengths = [len(x) for x in values]
+        if len(set(lengths)) != 1 or lengths[0] == 0:
+            raise ModelError(f"{names} must have one length, not 0; they have {lengths}")
+        if step is None:
+            values = [np.tile(x, horizon) for x in values]
+            values.append(np.repeat(np.arange(horizon), lengths[0]))
+        columns = Columns(values[-1], *values[:6])
+        return cls._built(columns, sizes, w, nu, horizon, terminal, **options)
+
+    @classmethod
+    def _built(
+        cls,
+        columns: Columns,
+        sizes: Sizes,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: int,
+        terminal: ArrayLike | None,
+        *,
+        max_return: float | None = 1.0,
+        state_names: Any = None,
+        layout: Layout | None = None,
+        **options: Any,
+    ) -> "TimedLatentMDP":
+        M, S, A = sizes
+        if horizon * horizon * S > MOST_PLACES:
+            raise ModelError(
+                f"a step-dependent model must have H*H*S of at most {MOST_PLACES}; H={horizon} and "
+                f"S={S} give {horizon * horizon * S}"
+            )
+        nu = canonical.floats("nu", nu)
+        if nu.shape != (M, S):
+            raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
+        _check_steps(columns.step, horizon)
+        if state_names is not None:
+            state_names = tuple(state_names)
+            options["state_names"] = [f"{x}@{t}" for t in range(horizon) for x in state_names]
+            if len(state_names) != S or not all(isinstance(x, str) for x in state_names):
+                raise ModelError(f"state_names must be {S} strings; found {len(state_names)} items")
+        _check_layout(layout, sizes)
+        first = np.zeros((M, horizon * S))
+        first[:, :S] = nu
+        rest = {"w": w, "nu": first, "horizon": horizon, "n_actions": A, **options}
+        at_step = {"w": w, "nu": nu, "horizon": 1, "n_actions": A, **options, "state_names": None}
+        layers = _rows_to_model(columns, S, horizon, None, rest, at_step)
+        if terminal is None:
+            unrolled = layers
+            if max_return is not None:
+                unrolled = _rows_to_model(
+                    _columns(layers, S), S, horizon, max_return, rest, at_step
+                )
+            return cls(layers, unrolled, None, state_names, layout)
+        after = canonical.floats("terminal", terminal)
+        if after.shape != (M, S):
+            raise ModelError(f"terminal must have the shape ({M}, {S}); it is {after.shape}")
+        columns = _with_terminal(_columns(layers, S), after, horizon, layers.discount)
+        unrolled = _rows_to_model(columns, S, horizon, max_return, rest, at_step)
+        after.flags.writeable = False
+        return cls(layers, unrolled, after, state_names, layout)
+
+    def replace(self, **changes: Any) -> "TimedLatentMDP":
+        """A copy with other values of what `LatentMDP.replace` takes, or another `terminal`.
+
+        A smaller `horizon` keeps the first steps; there are no steps for a larger one.
+        """
+        known = ("w", "nu", "horizon", "discount", "observe_rewards", "max_return", "terminal")
+        known = (*known, "state_names", "layout", *_LABELS)
+        for name in changes:
+            if name not in known:
+                raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
+        horizon = _checked_horizon(changes.pop("horizon", self.H))
+        if horizon > self.H:
+            raise ModelError(
+                f"the horizon of a step-dependent model must be at most its {self.H} steps; it is "
+                f"{horizon}"
+            )
+        return self._with(self.columns, horizon, **changes)
+
+    def _with(self, columns: Columns, horizon: int, **changes: Any) -> "TimedLatentMDP":
+        """Built again from these outcomes; what is not in `changes` stays."""
+        values: dict[str, Any] = {
+            "w": self.w, "nu": self.nu, "terminal": self.terminal, "max_return": self.return_limit,
+            "discount": self.discount, "observe_rewards": self.observe_rewards,
+            "state_names": self.state_names, "layout": self.layout,
+        }  # fmt: skip
+        values |= {name: getattr(self.layers, name) for name in _LABELS} | changes
+        kept = columns.step < horizon
+        columns = Columns(*(column[kept] for column in columns))
+        return self._built(columns, self.sizes, horizon=horizon, **values)
+
+    def normalized(self) -> "TimedLatentMDP":
+        """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
+
+        Remembers both, as `LatentMDP.normalized`. Terminal rewards are scaled, never shifted: the
+        rewards of the steps are shifted by as much as both together need.
+        """
+        found = self.unrolled.normalized()
+        scale = found.reward_scale / self.reward_scale
+        shift = (found.reward_shift - self.reward_shift) / self.reward_scale
+        columns = self.columns._replace(reward=(self.columns.reward - shift) / scale)
+        return self._with(
+            columns, self.H, max_return=1.0, reward_scale=found.reward_scale,
+            reward_shift=found.reward_shift,
+            terminal=None if self.terminal is None else self.terminal / scale,
+        )  # fmt: skip
+
+    def denormalized(self) -> "TimedLatentMDP":
+        """A copy with the rewards as they were before `normalized()`, up to rounding."""
+        if not self.units:
+            return self
+        columns = self.columns
+        columns = columns._replace(reward=columns.reward * self.reward_scale + self.reward_shift)
+        return self._with(
+            columns, self.H, max_return=None, reward_scale=1.0, reward_shift=0.0,
+            terminal=None if self.terminal is None else self.terminal * self.reward_scale,
+        )  # fmt: skip
+
+    def in_user_units(self, value: Any) -> Any:
+        """A value of an episode (or an array) in the units before `normalized()`."""
+        return self.unrolled.in_user_units(value)
+
+    def difference_in_user_units(self, difference: Any) -> Any:
+        """A difference of values in those units: regret, a gap, the value of information."""
+        return self.unrolled.difference_in_user_units(difference)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def M(self) -> int:
+        """Number of contexts."""
+        return self.unrolled.M
+
+    @property
+    def S(self) -> int:
+        """Number of states, not counted by step."""
+        return self.unrolled.S // self.unrolled.H
+
+    @property
+    def A(self) -> int:
+        """Number of actions."""
+        return self.unrolled.A
+
+    @property
+    def H(self) -> int:
+        """The horizon: every episode has exactly this many steps."""
+        return self.unrolled.H
+
+    @property
+    def horizon(self) -> int:
+        """The horizon."""
+        return self.unrolled.H
+
+    @property
+    def sizes(self) -> Sizes:
+        """`(M, S, A)`."""
+        return Sizes(self.M, self.S, self.A)
+
+    @property
+    def w(self) -> Floats:
+        """`(M,)` weights of the contexts."""
+        return self.unrolled.w
+
+    @cached_property
+    def nu(self) -> Floats:
+        """`(M, S)` first state, by context."""
+        first = np.ascontiguousarray(self.unrolled.nu[:, : self.S])
+        first.flags.writeable = False
+        return first
+
+    @property
+    def discount(self) -> float:
+        """The discount; a terminal reward counts `discount**H` times."""
+        return self.unrolled.discount
+
+    @property
+    def observe_rewards(self) -> bool:
+        """Whether the agent sees rewards."""
+        return self.unrolled.observe_rewards
+
+    @property
+    def return_limit(self) -> float | None:
+        """What totals were checked against; None: any finite rewards."""
+        return self.unrolled.return_limit
+
+    @property
+    def min_return(self) -> float:
+        """The least total reward of an episode, over all policies."""
+        return self.unrolled.min_return
+
+    @property
+    def max_return(self) -> float:
+        """The largest total reward of an episode, over all policies."""
+        return self.unrolled.max_return
+
+    @property
+    def Gamma(self) -> int:
+        """The largest number of next states of any row."""
+        return self.layers.Gamma
+
+    @property
+    def rewards_on_transitions(self) -> bool:
+        """Whether rewards, terminal ones left out, depend on the next state as well."""
+        return self.layers.rewards_on_transitions
+
+    @property
+    def action_names(self) -> tuple[str, ...] | None:
+        """Names of the actions."""
+        return self.layers.action_names
+
+    @property
+    def context_names(self) -> tuple[str, ...] | None:
+        """Names of the contexts."""
+        return self.layers.context_names
+
+    @property
+    def reward_scale(self) -> float:
+        """The user's reward is `reward * reward_scale + reward_shift`."""
+        return self.layers.reward_scale
+
+    @property
+    def reward_shift(self) -> float:
+        """See `reward_scale`; terminal rewards are not shifted."""
+        return self.layers.reward_shift
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        return self.layers.units
+
+    @property
+    def units_in_words(self) -> str:
+        """What 1 stands for; empty where rewards are as they were given."""
+        return self.layers.units_in_words
+
+    @cached_property
+    def columns(self) -> Columns:
+        """All outcomes, without terminal rewards."""
+        return _columns(self.layers, self.S)
+
+    def place(self, step: Any, state: Any) -> Any:
+        """The number of `(step, state)` in `unrolled`; after the last step, of its last layer."""
+        return np.minimum(step, self.H - 1) * self.S + state
+
+    @property
+    def P(self) -> Floats:
+        """`(H, M, S, A, S)` transition probabilities, dense."""
+        dense = self._zeros()
+        c = self.columns
+        np.add.at(dense, (c.step, c.context, c.state, c.action, c.next), c.prob)
+        return dense
+
+    @property
+    def R(self) -> Floats:
+        """`(H, M, S, A)` rewards, or `(H, M, S, A, S)` on transitions; without terminal ones."""
+        if not self.rewards_on_transitions:
+            by_row = self.layers.row_reward.reshape(self.M, self.H, self.S, self.A)
+            return np.ascontiguousarray(by_row.transpose(1, 0, 2, 3))
+        dense, c = self._zeros(), self.columns
+        at = (c.step, c.context, c.state, c.action, c.next)
+        if not self.layers.stochastic_rewards:
+            dense[at] = c.reward
+            return dense
+        total = self.P
+        np.add.at(dense, at, c.prob * c.reward)
+        return np.divide(dense, total, out=dense, where=total > 0)
+
+    def _zeros(self) -> Floats:
+        shape = (self.H, self.M, self.S, self.A, self.S)
+        if np.prod(shape, dtype=float) > 2**31:
+            raise ModelError(f"a dense view must have at most 2^31 entries; {shape} asked")
+        return np.zeros(shape)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that values depend on; names, layout and units are not among it."""
+        return hashlib.sha256(f"timed {self.S} {self.unrolled.digest}".encode()).hexdigest()[:16]
+
+    def describe(self) -> "Description":
+        """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
+        from latentmdp.description import describe  # which takes a TimedLatentMDP
+
+        return describe(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimedLatentMDP):
+            return NotImplemented
+        return (
+            self.S == other.S
+            and self.layers == other.layers
+            and self.unrolled == other.unrolled
+            and (self.terminal is None) == (other.terminal is None)
+            and np.array_equal(self._terminal_or_zeros, other._terminal_or_zeros)
+            and self.state_names == other.state_names
+            and self.layout == other.layout
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _terminal_or_zeros(self) -> Floats:
+        return np.zeros((self.M, self.S)) if self.terminal is None else self.terminal
+
+    def __repr__(self) -> str:
+        rewards = "observed" if self.observe_rewards else "hidden"
+        after = "" if self.terminal is None else ", terminal rewards"
+        return (
+            f"TimedLatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
+            f"rewards {rewards}{after}, discount={self.discount:g})"
+        )
+
+
+AnyModel = LatentMDP | TimedLatentMDP
+
+
+def ordinary(model: AnyModel) -> LatentMDP:
+    """The model itself, or the time-augmented one of a step-dependent model."""
+    return model.unrolled if isinstance(model, TimedLatentMDP) else model
+
+
+def place(model: AnyModel, step: Any, state: Any) -> Any:
+    """The number of a state at a step in `ordinary(model)`; arrays too."""
+    return model.place(step, state) if isinstance(model, TimedLatentMDP) else state
+
+
+def refuse_timed(model: Any, what: str) -> None:
+    """Refuse a step-dependent model in a sentence that names the remedy."""
+    if isinstance(model, TimedLatentMDP):
+        raise ModelError(
+            f"{what} needs a model that does not change with the step; this one does: "
+            "model.unrolled is the same problem with the step in the state, which it takes"
+        )
+
+
+def _checked_horizon(horizon: Any) -> int:
+    if horizon == np.inf:
+        raise ModelError("a step-dependent model must have a finite horizon; it is inf")
+    return checked_whole("horizon", horizon, 1)
+
+
+def _check_steps(step: Ints, horizon: int) -> None:
+    missing = np.bincount(step, minlength=horizon) == 0
+    if missing.any():
+        raise ModelError(
+            f"every step from 0 to {horizon - 1} must have outcomes; step "
+            f"{int(np.argmax(missing))} has none"
+        )
+
+
+def _check_layout(layout: Any, sizes: Sizes) -> None:
+    if layout is None:
+        return
+    if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
+        raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
+    if layout.marks is not None and len(layout.marks) != sizes.M:
+        raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
+    if any(not 0 <= s < sizes.S for states in layout.marks or () for s in states):
+        raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")
+
+
+def _columns(layers: LatentMDP, S: int) -> Columns:
+    """The outcomes of a time-augmented model."""
+    row = np.repeat(np.arange(len(layers.indptr) - 1), np.diff(layers.indptr))
+    pair, action = np.divmod(row, layers.A)
+    context, number = np.divmod(pair, layers.S)
+    step, state = np.divmod(number, S)
+    return Columns(step, context, state, action, layers.next % S, layers.prob, layers.reward)
+
+
+def _with_terminal(columns: Columns, terminal: Floats, horizon: int, discount: float) -> Columns:
+    """The last step's rewards with what comes after it; rounding error around 0 is 0."""
+    after = discount * terminal[columns.context, columns.next]
+    after[columns.step < horizon - 1] = 0.0
+    reward = columns.reward + after
+    scale = max(np.abs(columns.reward).max(), np.abs(after).max())
+    reward[(after != 0.0) & (np.abs(reward) <= 2.0**-50 * scale)] = 0.0
+    return columns._replace(reward=reward)
+
+
+def _rows_to_model(
+    columns: Columns, S: int, horizon: int, limit: float | None, rest: Any, at_step: Any
+) -> LatentMDP:
+    """The time-augmented model; what is refused is named by step and the person's states."""
+    step, context, state, action, following, prob, reward = columns
+    number = step * S + state
+    to = np.minimum(step + 1, horizon - 1) * S + following
+    try:
+        return LatentMDP.from_rows(
+            context, number, action, to, prob, reward, max_return=limit, **rest
+        )
+    except ModelError:
+        for t in range(horizon):
+            part = [column[step == t] for column in columns[1:]]
+            try:
+                LatentMDP.from_rows(*part, max_return=limit, **at_step)
+            except ModelError as error:
+                if str(error).startswith(("P[", "R[")):
+                    raise ModelError(f"at step {t}: {error}") from None
+        raise
