@@ -14,7 +14,7 @@ from scipy import stats
 
 import latentmdp as lm
 from latentmdp.environments import IDS, LatentMDPEnv, LatentMDPVectorEnv, register
-from latentmdp.environments.sampling import Sampler, row_cumulative
+from latentmdp.sampling import Sampler, row_cumulative
 from strategies import models, seeds
 
 MODES = list(AutoresetMode)

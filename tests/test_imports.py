@@ -16,13 +16,14 @@ LAYERS = [
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class", "timed"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"horizons", "timed"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "folding"},
-    {"evaluation", "drawing", "environments"},
+    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary", "folding"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
+    {"learning", "fitting"},
     {"theory"},
     {"experiments"},
     {"report", "plot", "demo"},

@@ -21,6 +21,7 @@ _HOME = {
     "evaluate": "evaluation",
     "return_distribution": "evaluation",
     "context_optimal": "evaluation",
+    "rollout": "trajectories",
     "load": "formats",
     "save": "formats",
     "load_policy": "formats",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.trajectories import rollout
 
 
 def __getattr__(name: str) -> "Any":

@@ -8,8 +8,8 @@ from latentmdp.errors import ModelError
 from latentmdp.timed import ordinary, place
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
+    from latentmdp.timed import AnyModel
 
 
 class Cursor:
@@ -20,7 +20,7 @@ class Cursor:
 
     __slots__ = ("model", "node", "policy", "possible")
 
-    def __init__(self, policy: "PolicyGraph", node: int, model: "LatentMDP | None" = None) -> None:
+    def __init__(self, policy: "PolicyGraph", node: int, model: "AnyModel | None" = None) -> None:
         self.policy = policy
         self.node = node
         self.model = model
@@ -70,13 +70,13 @@ class Cursor:
             symbol = self._symbol(next_state, reward, accept_unexpected)
         if self.model is not None:
             self._rule_out(next_state, symbol)
-        if self.step == policy.H - 1:
+        if policy.ends_after(self.step):
             return None
         for e in range(policy.indptr[self.node], policy.indptr[self.node + 1]):
             if policy.symbol[e] == symbol and policy.next[e] == next_state:
                 self.node = int(policy.node[e])
                 return self.action
-        self.node = int(policy.default[self.step + 1, next_state])
+        self.node = int(policy.default[policy.step_after(self.step), next_state])
         return self.action
 
     def _symbol(self, next_state: int, reward: float | None, accept_unexpected: bool) -> int:

@@ -6,9 +6,11 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.folding import fold_by_step, on_rows
+from latentmdp.horizons import needs_finite
 from latentmdp.policy import PolicyGraph
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary
 
 SHOWN = 6  # contexts that a repr lists
 
@@ -40,6 +42,9 @@ class Evaluation:
 def evaluate(model: AnyModel, policy: PolicyGraph) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
+    A stationary policy (without a last step: `evaluation_stationary`) has values `alpha (N, M)` at
+    its nodes with all steps of the model ahead.
+
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
     >>> ev = evaluate(model, PolicyGraph.from_table(np.zeros((3, model.S), dtype=int)))
@@ -48,13 +53,17 @@ def evaluate(model: AnyModel, policy: PolicyGraph) -> Evaluation:
     """
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
+    given = policy
     model, policy = on_rows(model, policy)
-    alpha = np.empty((policy.N, model.M))
-    var = np.empty((policy.N, model.M))
-    alpha_vectors(
-        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy_nodes(policy), np.empty(model.branching), alpha, var,
-    )  # fmt: skip
+    if policy.stationary:
+        alpha, var = discounted_values(model, policy)
+    else:
+        alpha = np.empty((policy.N, model.M))
+        var = np.empty((policy.N, model.M))
+        alpha_vectors(
+            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
+            model.discount, policy_nodes(policy), np.empty(model.branching), alpha, var,
+        )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
     value = float(model.w @ contexts)
@@ -62,6 +71,8 @@ def evaluate(model: AnyModel, policy: PolicyGraph) -> Evaluation:
     # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
     drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
     own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
+    if given.stationary and not policy.stationary:
+        alpha = alpha[: given.N].copy()
     return Evaluation(alpha, value, drawn + float(model.w @ carried), contexts, own)
 
 
@@ -72,6 +83,7 @@ def return_distribution(
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
+    needs_finite(ordinary(model), "the distribution of the return")
     model, policy = on_rows(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
@@ -114,6 +126,7 @@ def context_optimal(model: AnyModel) -> tuple[Floats, Ints]:
     if isinstance(model, TimedLatentMDP):
         values, actions = context_optimal(model.unrolled)
         return fold_by_step(model, values), fold_by_step(model, actions)
+    needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(

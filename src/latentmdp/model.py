@@ -1,7 +1,7 @@
 """`LatentMDP`: `M` tabular MDPs on shared states and actions, in canonical sparse form.
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
-`horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
+`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is the outcome's `symbol`: with observed
 rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
 `number_transitions` where rewards sit on transitions), with hidden rewards always 0.
 """
@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike
 from latentmdp import canonical
 from latentmdp.canonical import Floats, Ints, Rows, Sizes
 from latentmdp.errors import ModelError
+from latentmdp.horizons import MAX_HORIZON as MAX_HORIZON
+from latentmdp.horizons import checked_horizon, discounted_steps
+from latentmdp.horizons import checked_whole as checked_whole
 from latentmdp.totals import extreme_totals
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ class LatentMDP:
 
     w: Floats  # (M,) weights of the contexts
     nu: Floats  # (M, S) first state, by context
-    horizon: int
+    horizon: int  # steps of an episode, or math.inf
     discount: float
     n_actions: int
     indptr: Ints  # (M*S*A + 1,) CSR rows; row (m, s, a) is (m*S + s)*A + a
@@ -209,14 +212,12 @@ class LatentMDP:
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         canonical.distributions("w", w)
         canonical.distributions("nu", nu)
-        horizon = checked_whole("horizon", horizon, 1)
-        if horizon > MAX_HORIZON:
-            raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
         if not isinstance(observe_rewards, (bool, np.bool_)):
             raise ModelError(f"observe_rewards must be True or False; it is {observe_rewards!r}")
         discount = float(discount)
         if not 0.0 < discount <= 1.0:
             raise ModelError(f"discount must be above 0 and at most 1; it is {discount}")
+        horizon = checked_horizon(horizon, discount)
         if max_return is None:
             low, high = (
                 extreme_totals(sizes, rows, nu, horizon, discount, sign) for sign in (-1, 1)
@@ -229,9 +230,10 @@ class LatentMDP:
             if not 0.0 <= max_return < np.inf:
                 raise ModelError(f"max_return must be finite and at least 0; it is {max_return}")
             high = np.full(M, horizon * float(rows.reward.max()))  # often this bound is enough
-            if not high[0] <= max_return:
+            if not high[0] <= max_return:  # nor where it is nan: no rewards, no last step
                 high = extreme_totals(sizes, rows, nu, horizon, discount, 1)
-            _check_rewards(sizes, rows, high, horizon, max_return)
+            steps = horizon if math.isfinite(horizon) else discounted_steps(horizon, discount)
+            _check_rewards(sizes, rows, high, steps, max_return)
             limits = 0.0, max_return
         model = cls(
             w, nu, horizon, discount, A, *rows, bool(observe_rewards), max_return, *limits,
@@ -304,11 +306,7 @@ class LatentMDP:
 
         For values only: what is a difference of values has `difference_in_user_units`.
         """
-        steps = (
-            float(self.horizon)
-            if self.discount == 1.0
-            else (1.0 - self.discount**self.horizon) / (1.0 - self.discount)
-        )
+        steps = discounted_steps(self.horizon, self.discount)
         return value * self.reward_scale + self.reward_shift * steps
 
     def difference_in_user_units(self, difference: Any) -> Any:
@@ -351,7 +349,7 @@ class LatentMDP:
 
     @property
     def H(self) -> int:
-        """The horizon: every episode has exactly this many steps."""
+        """The horizon: every episode has exactly this many steps (`math.inf`: it has no end)."""
         return self.horizon
 
     @property
@@ -487,22 +485,12 @@ def _axes(value: ArrayLike) -> int:
     return axes + np.ndim(value)
 
 
-MAX_HORIZON = 10**6  # building takes time linear in it
-
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
 )  # fmt: skip
 
 
-def checked_whole(name: str, value: Any, least: int) -> int:
-    """The value as a whole number of at least `least`, or a sentence."""
-    ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
-    if not ok or value != value // 1 or value < least:
-        raise ModelError(f"{name} must be a whole number of at least {least}; it is {value!r}")
-    return int(value)
-
-
-def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: float) -> None:
+def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, steps: float, limit: float) -> None:
     """Non-negative rewards and totals of at most `limit`, or a sentence that says where not."""
     if (rows.reward < 0).any():
         i = int(np.argmax(rows.reward < 0))
@@ -512,7 +500,7 @@ def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: 
             f"{canonical.at('R', [m, *divmod(sa, sizes.A)])} must be at least 0; "
             f"it is {float(rows.reward[i])} (max_return=None accepts any finite rewards)"
         )
-    slack = canonical.sum_tolerance(horizon) * max(1.0, limit)
+    slack = canonical.sum_tolerance(steps) * max(1.0, limit)
     if (high > limit + slack).any():
         m = int(np.argmax(high > limit + slack))
         raise ModelError(

@@ -5,15 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.printing import printable
-from latentmdp.timed import ordinary, place
+from latentmdp.timed import AnyModel, ordinary, place
 
 NodeObservations = Callable[[int], list[tuple[int, int]]]
 
 
-def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
+def to_dot(policy: PolicyGraph, model: AnyModel | None, max_nodes: int) -> str:
     """See `PolicyGraph.to_dot`."""
     states = (model.state_names if model else None) or [f"s{i}" for i in range(policy.S)]
     actions = model.action_names if model else None
@@ -27,7 +26,8 @@ def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
     lines = ["digraph policy {", '  node [shape=box, fontname="sans-serif"];']
     for n in queue:
         action = actions[policy.action[n]] if actions else f"a{policy.action[n]}"
-        label = f"{policy.step[n]}: {states[policy.state[n]]} / {action}"
+        step = "" if policy.stationary else f"{policy.step[n]}: "
+        label = f"{step}{states[policy.state[n]]} / {action}"
         lines.append(f"  n{n} [label={_quoted(label)}];")
         for symbol, nxt in observations(n):
             to = int(policy.successors(n, symbol, nxt))
@@ -48,11 +48,11 @@ def _own_observations(policy: PolicyGraph) -> NodeObservations:
     return observations
 
 
-def _model_observations(policy: PolicyGraph, model: LatentMDP) -> NodeObservations:
+def _model_observations(policy: PolicyGraph, model: AnyModel) -> NodeObservations:
     g, rows = reach_weights(model, policy), ordinary(model)
 
     def observations(n: int) -> list[tuple[int, int]]:
-        if policy.step[n] == policy.H - 1:
+        if policy.ends_after(policy.step[n]):
             return []
         found = set()
         for m in np.flatnonzero(g[n]):

@@ -105,7 +105,8 @@ class TimedLatentMDP:
         P = np.broadcast_to(P, by_step)
         R = np.broadcast_to(R if on_transitions else R[..., None], by_step)
         found = np.nonzero(P)
-        columns = Columns(*found, P[found], R[found])
+        step, context, state, action, following = found
+        columns = Columns(step, context, state, action, following, P[found], R[found])
         sizes = Sizes(*by_step[1:4])
         return cls._built(columns, sizes, w, nu, horizon, terminal, **options)
 
@@ -211,8 +212,16 @@ class TimedLatentMDP:
 
         A smaller `horizon` keeps the first steps; there are no steps for a larger one.
         """
-        known = ("w", "nu", "horizon", "discount", "observe_rewards", "max_return", "terminal")
-        known = (*known, "state_names", "layout", *_LABELS)
+        known: tuple[str, ...] = (
+            "w",
+            "nu",
+            "horizon",
+            "discount",
+            "observe_rewards",
+            "max_return",
+            "terminal",
+        )
+        known += ("state_names", "layout", *_LABELS)
         for name in changes:
             if name not in known:
                 raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
@@ -232,8 +241,8 @@ class TimedLatentMDP:
             "state_names": self.state_names, "layout": self.layout,
         }  # fmt: skip
         values |= {name: getattr(self.layers, name) for name in _LABELS} | changes
-        kept = columns.step < horizon
-        columns = Columns(*(column[kept] for column in columns))
+        parts: list[Any] = [column[columns.step < horizon] for column in columns]
+        columns = Columns(*parts)
         return self._built(columns, self.sizes, horizon=horizon, **values)
 
     def normalized(self) -> "TimedLatentMDP":
@@ -423,6 +432,18 @@ class TimedLatentMDP:
         """Of all that values depend on; names, layout and units are not among it."""
         return hashlib.sha256(f"timed {self.S} {self.unrolled.digest}".encode()).hexdigest()[:16]
 
+    def mean_over_steps(self) -> LatentMDP:
+        """What pictures show: each row averaged over the steps, rewards hidden."""
+        c = self.columns
+        row = (c.context * self.S + c.state) * self.A + c.action
+        total = np.bincount(row, c.prob, minlength=self.M * self.S * self.A)
+        return LatentMDP.from_rows(
+            c.context, c.state, c.action, c.next, c.prob / total[row], c.reward, self.w, self.nu,
+            self.H, n_actions=self.A, observe_rewards=False, max_return=None,
+            state_names=self.state_names, action_names=self.action_names,
+            context_names=self.context_names, layout=self.layout,
+        )  # fmt: skip
+
     def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
         from latentmdp.description import describe  # which takes a TimedLatentMDP
@@ -468,6 +489,11 @@ def ordinary(model: AnyModel) -> LatentMDP:
 def place(model: AnyModel, step: Any, state: Any) -> Any:
     """The number of a state at a step in `ordinary(model)`; arrays too."""
     return model.place(step, state) if isinstance(model, TimedLatentMDP) else state
+
+
+def pictured(model: AnyModel) -> LatentMDP:
+    """The model itself, or what pictures show of a step-dependent one."""
+    return model.mean_over_steps() if isinstance(model, TimedLatentMDP) else model
 
 
 def refuse_timed(model: Any, what: str) -> None:

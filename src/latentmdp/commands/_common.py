@@ -44,6 +44,18 @@ def whole_number(text: Any) -> int:
     raise typer.BadParameter(f"must be a whole number like 20 or 1e9; it is {str(text)!r}")
 
 
+def whole_or_infinite(text: Any) -> int:
+    """A whole number as above, or `inf`."""
+    if str(text).strip().lower() in ("inf", "infinite", "infinity"):
+        from latentmdp.horizons import WITHOUT_END
+
+        return WITHOUT_END
+    try:
+        return whole_number(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(str(error).replace("1e9;", "1e9, or inf;")) from None
+
+
 def some_path(text: Any) -> Path:
     """A path; an empty one (of a variable that is not set, say) is refused."""
     if not str(text):
@@ -113,8 +125,8 @@ Horizon = Annotated[
     typer.Option(
         "--horizon",
         metavar="H",
-        parser=whole_number,
-        help="Steps of an episode, in place of the model's own; .csv, .pomdpx and .pomdp need it.",
+        parser=whole_or_infinite,
+        help="Steps of an episode, or inf, in place of the model's own; .csv files need it.",
         show_default=False,
     ),
 ]

@@ -9,7 +9,8 @@ from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, 
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.timed import AnyModel, pictured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,23 +19,25 @@ _MAX_ROWS = 30
 
 
 def draw_policy(
-    model: LatentMDP, policy: PolicyGraph, step: int, ax: "Axes | None" = None
+    model: AnyModel, policy: PolicyGraph, step: int, ax: "Axes | None" = None
 ) -> "Axes":
     """What the policy does at this step (from 0) and how likely it is to be where.
 
     A policy with memory may act differently in one state: each action's arrow is as long as its
     share. Grey: where the policy never is at this step, its default action.
     """
+    policy = fitted(model, policy)
     if not 0 <= step < policy.H:
         raise ModelError(f"step must be between 0 and {policy.H - 1}; it is {step}")
     share = action_shares(model, policy, step)
     default = policy.action[policy.default[step]]
+    model = pictured(model)
     if model.layout is not None:
         return _arrows(model, share, default, step, ax)
     return _table(model, share, step, ax)
 
 
-def action_shares(model: LatentMDP, policy: PolicyGraph, step: int) -> np.ndarray:
+def action_shares(model: AnyModel, policy: PolicyGraph, step: int) -> np.ndarray:
     """P(in state s and playing action a at this step), (S, A)."""
     reach = reach_weights(model, policy).sum(axis=1)
     at_step = policy.step == step

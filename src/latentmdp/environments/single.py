@@ -8,8 +8,8 @@ from gymnasium.error import ResetNeeded
 
 from latentmdp.domains import make
 from latentmdp.environments.rendering import Renderer
-from latentmdp.environments.sampling import Sampler
 from latentmdp.errors import ModelError
+from latentmdp.sampling import Sampler
 from latentmdp.timed import AnyModel, ordinary, place
 
 

@@ -8,9 +8,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from latentmdp.domains import make
-from latentmdp.environments.sampling import Sampler
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
+from latentmdp.sampling import Sampler
 from latentmdp.timed import AnyModel, ordinary, place
 
 

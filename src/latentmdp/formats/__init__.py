@@ -74,7 +74,8 @@ def load(
     """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
     What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
-    an absent `discount` 1. A CSV's or POMDP's horizon must be given; a POMDP's rewards are hidden.
+    an absent `discount` 1. A CSV's horizon must be given, and that of a POMDP whose discount is 1;
+    other POMDPs have no last step (`math.inf`). A POMDP's rewards are hidden.
 
     >>> import os, tempfile
     >>> from latentmdp import make

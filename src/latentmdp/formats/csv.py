@@ -25,6 +25,7 @@ from latentmdp.formats.files import (
     write_together,
 )
 from latentmdp.formats.tables import CsvTable
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
@@ -140,7 +141,8 @@ def _read_parameters(path: Path) -> dict[str, float]:
         try:
             (text,) = values
             found[name] = float(text)
-            if not math.isfinite(found[name]):
+            endless = name == "horizon" and is_infinite(found[name])
+            if not (math.isfinite(found[name]) or endless):
                 raise ValueError
         except ValueError:
             raise refusal(path, f"{name} must be one number; it is {values}") from None

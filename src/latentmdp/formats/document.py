@@ -1,7 +1,7 @@
 """A model as named values, dense or sparse, and back; npz and JSON are two ways to write them down.
 
 Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w`, `nu`, `H`,
-`discount`, `observe_rewards`. Sparse, for models that are too large to be dense: in place of `P`
+`discount`, `observe_rewards`; `H` may be infinite. Sparse, for models that are too large to be dense: in place of `P`
 and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and `reward`, `(nnz,)` where
 rewards sit on transitions, else `(M*S*A,)`. Both: names, layout, the limit on totals, units, where
 there are any.
@@ -73,7 +73,7 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
         raise ModelError("holds a policy; a model was asked for")
     if "format" in fields and fields.text("format") != MODEL_FORMAT:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a model was asked for")
-    horizon = fields.whole("H") if options.horizon is None else options.horizon
+    horizon = fields.horizon("H") if options.horizon is None else options.horizon
     keywords: dict[str, Any] = {
         "observe_rewards": _chosen(options.observe_rewards, fields, "observe_rewards", True),
         "discount": _chosen(options.discount, fields, "discount", 1.0),

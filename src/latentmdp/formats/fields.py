@@ -9,6 +9,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.horizons import WITHOUT_END, is_infinite
 
 LARGEST_WHOLE = 2**53  # whole numbers that a float holds exactly
 MOST_KEYS = 1_000  # of a document
@@ -82,6 +83,16 @@ class Fields:
     def whole(self, key: str) -> int:
         """One whole number."""
         return int(_single(key, self.wholes(key)))
+
+    def horizon(self, key: str) -> int:
+        """A whole number, or `math.inf`: a float in arrays, the text `inf` in JSON."""
+        value = self.values.get(key)
+        if isinstance(value, str) and value == "inf":
+            return WITHOUT_END
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size == 1:
+            if is_infinite(value.reshape(-1)[0]):
+                return WITHOUT_END
+        return self.whole(key)
 
     def truth(self, key: str) -> bool:
         """True or false (or 1 or 0)."""

@@ -1,11 +1,15 @@
 """Minimising costs is maximising their negatives."""
 
 from dataclasses import replace
+from typing import TypeVar
 
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.model import LatentMDP
+from latentmdp.timed import TimedLatentMDP
+
+Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 
 
-def negated(model: AnyModel) -> AnyModel:
+def negated(model: Model) -> Model:
     """The model with every reward negated; observations keep their symbols.
 
     A policy of one is a policy of the other, with the negative value.

@@ -109,8 +109,8 @@ def plan(
     """
     begun = time.perf_counter()
     if isinstance(model, TimedLatentMDP):
-        options = {"method": method, "work_limit": work_limit, "memory_limit": memory_limit}
-        options |= {"warm": warm, "progress": progress, "seed": seed}
+        options: dict[str, Any] = {"method": method, "work_limit": work_limit}
+        options |= {"memory_limit": memory_limit, "progress": progress, "seed": seed, "warm": warm}
         return _plan_timed(model, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     warm_policy = _as_policy(warm, model)
