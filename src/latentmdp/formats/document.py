@@ -4,7 +4,7 @@ Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w
 `discount`, `observe_rewards`; `H` may be infinite. Sparse, for models that are too large to be dense: in place of `P`
 and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and `reward`, `(nnz,)` where
 rewards sit on transitions, else `(M*S*A,)`. Both: names, layout, the limit on totals, units, where
-there are any.
+there are any. Step-dependent models have `P (H,M,S,A,S)`, `terminal (M,S)`.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
 from latentmdp.model import LatentMDP, Layout
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 MODEL_FORMAT = "latentmdp model"
 LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
@@ -23,6 +24,7 @@ NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
     *("reward_scale", "reward_shift", *NAMES),
+    *("terminal", "steps"),
     *("layout_shape", "layout_positions", "layout_walls", "layout_marks"),
 )
 DENSE = ("P", "R")
@@ -38,20 +40,23 @@ class Options:
     discount: float | None = None
 
 
-def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
-    """The named values of a model; `document_model` builds an equal model from them."""
-    if dense:
-        document: dict[str, Any] = {"P": model.P, "R": model.R}
+def dense_entries(model: AnyModel) -> int:
+    """How many entries `P` has."""
+    steps = model.H if isinstance(model, TimedLatentMDP) else 1
+    return steps * model.M * model.S * model.A * model.S
+
+
+def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
+    """The named values of a model; `document_model` builds an equal model from them.
+
+    Never dense where a next state has several rewards, for which `R` has no room.
+    """
+    if isinstance(model, TimedLatentMDP):
+        document = timed_rows(model, dense and not model.layers.stochastic_rewards)
+    elif dense and not model.stochastic_rewards:
+        document = {"P": model.P, "R": model.R}
     else:
-        on_transitions = model.rewards_on_transitions
-        document = {
-            "format": MODEL_FORMAT,
-            "indptr": model.indptr,
-            "next": model.next,
-            "prob": model.prob,
-            "reward": model.reward if on_transitions else model.row_reward,
-            "rewards_on_transitions": on_transitions,
-        }
+        document = sparse_rows(model)
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards
     if model.return_limit is not None:
@@ -66,7 +71,36 @@ def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
     return document
 
 
-def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
+def sparse_rows(model: LatentMDP) -> dict[str, Any]:
+    """The outcomes of a model."""
+    on_transitions = model.rewards_on_transitions
+    return {
+        "format": MODEL_FORMAT,
+        "indptr": model.indptr,
+        "next": model.next,
+        "prob": model.prob,
+        "reward": model.reward if on_transitions else model.row_reward,
+        "rewards_on_transitions": on_transitions,
+    }
+
+
+def timed_rows(model: TimedLatentMDP, dense: bool) -> dict[str, Any]:
+    """Dense `P` and `R` by step, or the outcomes of the time-augmented model; terminal rewards.
+
+    What is the same at every step is written once, if terminal rewards say that it is timed.
+    """
+    if dense:
+        P, R = model.P, model.R
+        if model.terminal is None:
+            return {"P": P, "R": R}
+        if (P == P[0]).all() and (R == R[0]).all():
+            P, R = P[0], R[0]
+        return {"P": P, "R": R, "terminal": model.terminal}
+    document = sparse_rows(model.layers) | {"steps": model.H}
+    return document if model.terminal is None else document | {"terminal": model.terminal}
+
+
+def document_model(values: Mapping[str, Any], options: Options) -> AnyModel:
     """The model that a document describes, checked like any other input."""
     fields = Fields(values, (*COMMON, *DENSE, *SPARSE))
     if "root" in fields and "default" in fields:
@@ -84,14 +118,29 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
         keywords["layout"] = _layout(fields)
     limit = fields.number("max_return") if "max_return" in fields else None
     dense = "P" in fields or "indptr" not in fields
-    arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
+    if "terminal" in fields:
+        keywords["terminal"] = fields.floats("terminal")
+    if "steps" in fields and not dense:
+        arguments, keywords["step"] = _timed_arguments(fields)
+    else:
+        arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
     build = LatentMDP.from_arrays if dense else LatentMDP.from_rows
+    if "step" in keywords or (dense and np.ndim(arguments[0]) == 5):
+        return _timed_within_limit(fields, build, arguments, horizon, keywords, limit)
     return build_within_limit(build, (*arguments, horizon), keywords, limit)
+
+
+def _timed_within_limit(
+    fields: Fields, build: Any, arguments: Any, horizon: Any, keywords: Any, limit: Any
+) -> AnyModel:
+    """A model with rows by step has all steps first; a smaller horizon takes the first ones."""
+    model = build_within_limit(build, (*arguments, fields.whole("H")), keywords, limit)
+    return model if horizon == model.H else model.replace(horizon=horizon)
 
 
 def build_within_limit(
     build: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], limit: float | None = None
-) -> LatentMDP:
+) -> Any:
     """A model with any finite rewards; it keeps the limit it was saved with if it still holds.
 
     (Another horizon may be asked for than the one it was saved with.)
@@ -117,8 +166,21 @@ def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
     return tuple(fields.floats(key) for key in ("P", "R", "w", "nu"))
 
 
-def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
-    nu, indptr, following = fields.floats("nu"), fields.wholes("indptr"), fields.wholes("next")
+def _timed_arguments(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
+    """The arguments of a step-dependent model, in the person's states, and the steps."""
+    nu, steps = fields.floats("nu"), fields.whole("steps")
+    S = nu.shape[1] if nu.ndim == 2 else 0
+    if nu.ndim != 2 or 0 in nu.shape or not 1 <= steps <= fields.wholes("indptr").size // S:
+        raise ModelError(f"nu must have the shape (M, S) and steps count layers; found {steps}")
+    rows = _sparse_arguments(fields, np.tile(nu, steps))
+    context, number, action, following, prob, reward, w, _ = rows
+    return (context, number % S, action, following % S, prob, reward, w, nu), number // S
+
+
+def _sparse_arguments(fields: Fields, states: np.ndarray | None = None) -> tuple[Any, ...]:
+    """The arguments of `from_rows`; `states (M, S)` in place of `nu` says how many there are."""
+    nu = fields.floats("nu") if states is None else states
+    indptr, following = fields.wholes("indptr"), fields.wholes("next")
     prob, reward = fields.floats("prob"), fields.floats("reward")
     if nu.ndim != 2 or 0 in nu.shape:
         raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {nu.shape}")

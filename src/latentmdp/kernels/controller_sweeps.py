@@ -1,6 +1,5 @@
 """Gauss and Seidel's sweeps for the values of many nodes that follow one another in circles."""
 
-
 from latentmdp.kernels._cache import kernel
 
 ROUNDING = 2.0**-52
