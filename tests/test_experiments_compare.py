@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.compare import compare, compare_all, holm, performance_profile
+from latentmdp.experiments.compare import (
+    compare,
+    compare_all,
+    holm,
+    performance_profile,
+    with_learners,
+)
 
 
 def table(seeds=20, shift=1.0, models=("maze", "garnet"), names=("mvp", "bernstein"), noise=0.3):
@@ -84,7 +90,7 @@ def test_profiles_by_hand():
     rows = [("a", "x", 0, 1.0), ("b", "x", 0, 2.0), ("a", "y", 0, 4.0), ("b", "y", 0, 1.0)]
     data = pd.DataFrame(rows, columns=["algorithm", "model", "seed", "regret"])
     found = performance_profile(data, points=3)  # factors 1, 2, 4
-    a, b = (found[found.algorithm == name].share.tolist() for name in "ab")
+    a, b = (found[found.learner == name].share.tolist() for name in "ab")
     assert a == [0.5, 0.5, 1.0]
     assert b == [0.5, 1.0, 1.0]
 
@@ -93,14 +99,14 @@ def test_profiles_count_missing_runs_as_lost_and_zero_as_best():
     rows = [("a", "x", 0, 0.0), ("b", "x", 0, 1.0), ("a", "y", 0, 1.0)]
     data = pd.DataFrame(rows, columns=["algorithm", "model", "seed", "regret"])
     found = performance_profile(data)
-    assert found[found.algorithm == "a"].share.min() == 1.0
-    assert found[found.algorithm == "b"].share.max() == 0.0
+    assert found[found.learner == "a"].share.min() == 1.0
+    assert found[found.learner == "b"].share.max() == 0.0
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: compare(table(), "mvp", "nobody"), "'nobody' must be a value of algorithm"),
+        (lambda: compare(table(), "mvp", "nobody"), "'nobody' must be a value of learner"),
         (lambda: compare(table(), "mvp", "bernstein", metric="x"), "must have the column 'x'"),
         (lambda: compare(table(), "mvp", "bernstein", level=1.0), "level must lie"),
         (lambda: compare(pd.concat([table()] * 2), "mvp", "bernstein"), "one run per seed"),
@@ -117,3 +123,21 @@ def test_no_common_seed_is_refused():
     data = data[(data.algorithm == "mvp") ^ (data.seed == 1)]
     with pytest.raises(ModelError, match="the same seeds"):
         compare(data, "mvp", "bernstein")
+
+
+def test_variants_of_an_algorithm_are_learners_of_their_own():
+    one, two = table(seeds=5).assign(bonus_scale=1.0), table(seeds=5).assign(bonus_scale=0.01)
+    two = two[two.algorithm == "mvp"]
+    named = with_learners(pd.concat([one, two]))
+    assert set(named.learner) == {"mvp bonus_scale=1", "mvp bonus_scale=0.01", "bernstein"}
+    row = compare(named, "mvp bonus_scale=1", "mvp bonus_scale=0.01").table.iloc[0]
+    assert (row.difference, row.ties) == (0.0, 5)
+
+
+def test_swept_keys_make_groups():
+    short, long = (table(seeds=3, models=("maze",)) for _ in range(2))
+    both = pd.concat([short.assign(H=4), long.assign(H=8)])
+    both = both[["model", "H", "algorithm", "policy_class", "seed", "regret"]]
+    found = compare(both, "mvp", "bernstein")
+    assert found.table.H.tolist() == [4, 8]
+    assert "maze, H 8, markov:" in str(found)

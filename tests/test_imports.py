@@ -8,8 +8,10 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",
@@ -17,7 +19,7 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"horizons", "timed"},
+    | {"horizons", "timed", "timed_rows"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
     | {"numbering", "sampling", "policy_stationary", "evaluation_stationary", "folding"},
     {"evaluation", "drawing", "environments", "trajectories"},

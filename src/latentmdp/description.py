@@ -48,12 +48,12 @@ class Description:
     def __str__(self) -> str:
         seen = "observed" if self.observe_rewards else "hidden"
         where = "on transitions" if self.rewards_on_transitions else "on (state, action)"
-        noise = "random, " if self.stochastic_rewards else ""
+        kind = ("random, " if self.stochastic_rewards else "") + seen
         lines = [
             f"{self.M} contexts, {self.S} states, {self.A} actions, horizon {self.H}, "
             f"discount {self.discount:g}",
             f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
-            f"rewards {where}, {noise}{seen}; total reward of an episode by context: {self._totals()}",
+            f"rewards {where}, {kind}; total reward of an episode by context: {self._totals()}",
             f"transitions differ at {self._places(self.transitions_differ)}",
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
@@ -161,12 +161,14 @@ def _describe_timed(model: TimedLatentMDP) -> Description:
         tuple(sorted({(s % model.S, a) for s, a in pairs}))
         for pairs in (found.transitions_differ, found.rewards_differ)
     ]
-    terminal = model.terminal
+    terminal = None
+    if model.terminal is not None:
+        terminal = float(model.terminal.min()), float(model.terminal.max())
     return replace(
         found, S=model.S, transitions_differ=differ[0], rewards_differ=differ[1],
         rewards_on_transitions=rows.rewards_on_transitions,
         names=found.names | {"states": model.state_names}, step_dependent=True,
-        terminal_rewards=None if terminal is None else (float(terminal.min()), float(terminal.max())),
+        terminal_rewards=terminal,
     )  # fmt: skip
 
 

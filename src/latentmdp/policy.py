@@ -488,7 +488,7 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 
 
 def check_fits(model: "AnyModel", policy: PolicyGraph) -> None:
-    """Refuse a policy whose horizon, states or actions are not the model's."""
+    """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
@@ -508,6 +508,33 @@ def check_fits(model: "AnyModel", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+    mask = ordinary(model).allowed
+    if mask is not None:
+        available = mask[place(model, policy.step, policy.state), policy.action]
+        if not available.all():
+            n = int(np.argmin(available))
+            raise ModelError(
+                "the policy's actions must be available; "
+                f"node {n} (step {policy.step[n]}, state {policy.state[n]}) plays action "
+                f"{policy.action[n]}, which is unavailable there"
+            )
+
+
+def playable(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the first available action of the state in place of unavailable ones.
+
+    Their rows are the same, so it has the same value to the bit, and the same successors.
+    """
+    rows = ordinary(model)
+    if rows.allowed is None:
+        return policy
+    action = rows.stand_in[place(model, policy.step, policy.state), policy.action]
+    if np.array_equal(action, policy.action):
+        return policy
+    action.flags.writeable = False
+    changed = PolicyGraph.__new__(PolicyGraph)
+    changed.__dict__.update(policy.__dict__, action=action)
+    return changed
 
 
 def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
@@ -522,6 +549,8 @@ def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
         from latentmdp.folding import fold  # which makes a PolicyGraph
 
         learned = policy.numbering is not None
+        if policy.stationary and policy.S == model.S:
+            policy = unrolled(policy, model.H)  # before its actions are checked, step by step
         if policy.H == model.H and policy.S == model.H * model.S and (learned or model.H > 1):
             policy = fold(model, policy)
         elif learned:

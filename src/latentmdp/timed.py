@@ -12,33 +12,35 @@ transitions of the last step, times the discount.
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp import canonical
-from latentmdp.canonical import Floats, Ints, Sizes
+from latentmdp.availability import Mask
+from latentmdp.canonical import Floats, Sizes
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP, Layout, checked_whole
+from latentmdp.model import LatentMDP, Layout
+from latentmdp.repair import Repairs
+from latentmdp.timed_rows import (
+    Columns,
+    check_every_step,
+    check_layout,
+    checked_steps,
+    columns_of,
+    dense_columns,
+    mask_by_step,
+    rows_to_model,
+    sums_checked,
+    with_terminal,
+)
 
 if TYPE_CHECKING:
     from latentmdp.description import Description
 
 MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
 _LABELS = ("action_names", "context_names", "reward_scale", "reward_shift")
-
-
-class Columns(NamedTuple):
-    """One entry per outcome; states and next states are the person's, from 0 to S - 1."""
-
-    step: Ints
-    context: Ints
-    state: Ints
-    action: Ints
-    next: Ints
-    prob: Floats
-    reward: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,43 +74,18 @@ class TimedLatentMDP:
         horizon: int,
         *,
         terminal: ArrayLike | None = None,
+        allowed: ArrayLike | None = None,
         **options: Any,
     ) -> "TimedLatentMDP":
         """From dense `P (H,M,S,A,S)`, `R (H,M,S,A)` or `(H,M,S,A,S)`; see `LatentMDP.from_arrays`.
 
-        A stationary `P` or `R`, without its first axis, is the same at every step. (An `R` with
-        four axes that could be either is one reward per step.)
+        A stationary `P` or `R`, without its first axis, is the same at every step; so are an
+        `R (S,A)` and `allowed (S,A)`, which may be `(H,S,A)`. (An `R` with four axes that could be
+        either is one reward per step.)
         """
-        P, R = canonical.floats("P", P), canonical.floats("R", R)
-        horizon = _checked_horizon(horizon)
-        if P.ndim not in (4, 5) or P.shape[-3] != P.shape[-1] or 0 in P.shape:
-            raise ModelError(
-                f"P must have the shape (H, M, S, A, S) or (M, S, A, S), none of them 0; it is "
-                f"{P.shape}"
-            )
-        if P.ndim == 5 and len(P) != horizon:
-            raise ModelError(
-                f"P must have one entry per step, H={horizon}; its shape is {P.shape} (the horizon "
-                "of a step-dependent model is that of its steps)"
-            )
-        by_step = (horizon, *P.shape[-4:])
-        shapes = [by_step[:4], by_step, by_step[1:4], by_step[1:]]
-        if P.ndim == 4:
-            shapes = [by_step[1:4], by_step[1:], by_step]
-        if R.shape not in shapes:
-            raise ModelError(
-                f"R must have the shape {' or '.join(map(str, shapes))} to go with P; it is "
-                f"{R.shape}"
-            )
-        steps = R.shape in (by_step[:4], by_step) and (P.ndim == 5 or R.ndim == 5)
-        on_transitions = R.ndim == (5 if steps else 4)
-        P = np.broadcast_to(P, by_step)
-        R = np.broadcast_to(R if on_transitions else R[..., None], by_step)
-        found = np.nonzero(P)
-        step, context, state, action, following = found
-        columns = Columns(step, context, state, action, following, P[found], R[found])
-        sizes = Sizes(*by_step[1:4])
-        return cls._built(columns, sizes, w, nu, horizon, terminal, **options)
+        horizon = checked_steps(horizon)
+        columns, sizes, mask = dense_columns(P, R, horizon, allowed)
+        return cls._built(columns, sizes, w, nu, horizon, terminal, mask, **options)
 
     @classmethod
     def from_rows(
@@ -126,11 +103,14 @@ class TimedLatentMDP:
         step: ArrayLike | None = None,
         terminal: ArrayLike | None = None,
         n_actions: int | None = None,
+        allowed: ArrayLike | None = None,
         **options: Any,
     ) -> "TimedLatentMDP":
         """From one entry per outcome with its `step`, from 0; without `step`, for every step."""
-        horizon = _checked_horizon(horizon)
+        horizon = checked_steps(horizon)
         shape = np.shape(nu)
+        if len(shape) == 1:  # the same in every context
+            shape = (np.size(w), *shape)
         if len(shape) != 2 or 0 in shape:
             raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
         A = int(np.max(np.asarray(action), initial=-1)) + 1 if n_actions is None else n_actions
@@ -154,7 +134,8 @@ class TimedLatentMDP:
             values = [np.tile(x, horizon) for x in values]
             values.append(np.repeat(np.arange(horizon), lengths[0]))
         columns = Columns(values[-1], *values[:6])
-        return cls._built(columns, sizes, w, nu, horizon, terminal, **options)
+        mask = mask_by_step(allowed, horizon, sizes.S, A)
+        return cls._built(columns, sizes, w, nu, horizon, terminal, mask, **options)
 
     @classmethod
     def _built(
@@ -165,7 +146,9 @@ class TimedLatentMDP:
         nu: ArrayLike,
         horizon: int,
         terminal: ArrayLike | None,
+        allowed: Mask | None,
         *,
+        normalize: bool | float = False,
         max_return: float | None = 1.0,
         state_names: Any = None,
         layout: Layout | None = None,
@@ -177,40 +160,47 @@ class TimedLatentMDP:
                 f"a step-dependent model must have H*H*S of at most {MOST_PLACES}; H={horizon} and "
                 f"S={S} give {horizon * horizon * S}"
             )
-        nu = canonical.floats("nu", nu)
+        w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
+        if nu.shape == (S,):  # the same in every context
+            nu = np.tile(nu, (M, 1))
         if nu.shape != (M, S):
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
-        _check_steps(columns.step, horizon)
+        check_every_step(columns.step, horizon)
+        repairs = Repairs(normalize)
+        w, nu = (canonical.distributions(*x, repairs) for x in (("w", w), ("nu", nu)))
+        columns = sums_checked(columns, sizes, horizon, allowed, repairs)
         if state_names is not None:
             state_names = tuple(state_names)
             options["state_names"] = [f"{x}@{t}" for t in range(horizon) for x in state_names]
             if len(state_names) != S or not all(isinstance(x, str) for x in state_names):
                 raise ModelError(f"state_names must be {S} strings; found {len(state_names)} items")
-        _check_layout(layout, sizes)
+        check_layout(layout, sizes)
         first = np.zeros((M, horizon * S))
         first[:, :S] = nu
         rest = {"w": w, "nu": first, "horizon": horizon, "n_actions": A, **options}
-        at_step = {"w": w, "nu": nu, "horizon": 1, "n_actions": A, **options, "state_names": None}
-        layers = _rows_to_model(columns, S, horizon, None, rest, at_step)
+        rest["allowed"] = None if allowed is None else allowed.reshape(-1, A)
+        layers = rows_to_model(columns, sizes, horizon, None, rest)
+        rest["allowed"] = layers.allowed
         if terminal is None:
             unrolled = layers
             if max_return is not None:
-                unrolled = _rows_to_model(
-                    _columns(layers, S), S, horizon, max_return, rest, at_step
-                )
+                unrolled = rows_to_model(columns_of(layers, S), sizes, horizon, max_return, rest)
+            repairs.warn()
             return cls(layers, unrolled, None, state_names, layout)
         after = canonical.floats("terminal", terminal)
         if after.shape != (M, S):
             raise ModelError(f"terminal must have the shape ({M}, {S}); it is {after.shape}")
-        columns = _with_terminal(_columns(layers, S), after, horizon, layers.discount)
-        unrolled = _rows_to_model(columns, S, horizon, max_return, rest, at_step)
+        columns = with_terminal(columns_of(layers, S), after, horizon, layers.discount)
+        unrolled = rows_to_model(columns, sizes, horizon, max_return, rest)
+        repairs.warn()
         after.flags.writeable = False
         return cls(layers, unrolled, after, state_names, layout)
 
     def replace(self, **changes: Any) -> "TimedLatentMDP":
         """A copy with other values of what `LatentMDP.replace` takes, or another `terminal`.
 
-        A smaller `horizon` keeps the first steps; there are no steps for a larger one.
+        A smaller `horizon` keeps the first steps; there are no steps for a larger one. `allowed`
+        is `(S, A)` or `(H, S, A)` and only takes actions away.
         """
         known: tuple[str, ...] = (
             "w",
@@ -221,16 +211,21 @@ class TimedLatentMDP:
             "max_return",
             "terminal",
         )
-        known += ("state_names", "layout", *_LABELS)
+        known += ("allowed", "state_names", "layout", *_LABELS)
         for name in changes:
             if name not in known:
                 raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
-        horizon = _checked_horizon(changes.pop("horizon", self.H))
+        horizon = checked_steps(changes.pop("horizon", self.H))
         if horizon > self.H:
             raise ModelError(
                 f"the horizon of a step-dependent model must be at most its {self.H} steps; it is "
                 f"{horizon}"
             )
+        if "allowed" in changes:
+            mask = mask_by_step(changes["allowed"], self.H, self.S, self.A)
+            changes["allowed"] = self.layers.replace(
+                allowed=None if mask is None else mask.reshape(-1, self.A)
+            ).allowed
         return self._with(self.columns, horizon, **changes)
 
     def _with(self, columns: Columns, horizon: int, **changes: Any) -> "TimedLatentMDP":
@@ -238,11 +233,14 @@ class TimedLatentMDP:
         values: dict[str, Any] = {
             "w": self.w, "nu": self.nu, "terminal": self.terminal, "max_return": self.return_limit,
             "discount": self.discount, "observe_rewards": self.observe_rewards,
-            "state_names": self.state_names, "layout": self.layout,
+            "state_names": self.state_names, "layout": self.layout, "allowed": self.layers.allowed,
         }  # fmt: skip
         values |= {name: getattr(self.layers, name) for name in _LABELS} | changes
         parts: list[Any] = [column[columns.step < horizon] for column in columns]
         columns = Columns(*parts)
+        if values["allowed"] is not None:
+            by_step = values["allowed"].reshape(self.H, self.S, self.A)
+            values["allowed"] = by_step[:horizon]
         return self._built(columns, self.sizes, horizon=horizon, **values)
 
     def normalized(self) -> "TimedLatentMDP":
@@ -360,6 +358,17 @@ class TimedLatentMDP:
         return self.layers.rewards_on_transitions
 
     @property
+    def allowed(self) -> Mask | None:
+        """`(H, S, A)` available actions, by step; None: all."""
+        mask = self.layers.allowed
+        return None if mask is None else mask.reshape(self.H, self.S, self.A)
+
+    @property
+    def stochastic_rewards(self) -> bool:
+        """Whether one next state of a row comes with several rewards, each with a symbol."""
+        return self.layers.stochastic_rewards
+
+    @property
     def action_names(self) -> tuple[str, ...] | None:
         """Names of the actions."""
         return self.layers.action_names
@@ -392,7 +401,7 @@ class TimedLatentMDP:
     @cached_property
     def columns(self) -> Columns:
         """All outcomes, without terminal rewards."""
-        return _columns(self.layers, self.S)
+        return columns_of(self.layers, self.S)
 
     def place(self, step: Any, state: Any) -> Any:
         """The number of `(step, state)` in `unrolled`; after the last step, of its last layer."""
@@ -410,7 +419,8 @@ class TimedLatentMDP:
     def R(self) -> Floats:
         """`(H, M, S, A)` rewards, or `(H, M, S, A, S)` on transitions; without terminal ones."""
         if not self.rewards_on_transitions:
-            by_row = self.layers.row_reward.reshape(self.M, self.H, self.S, self.A)
+            by_row = np.where(self.layers.listed_rows, self.layers.row_reward, 0.0)
+            by_row = by_row.reshape(self.M, self.H, self.S, self.A)
             return np.ascontiguousarray(by_row.transpose(1, 0, 2, 3))
         dense, c = self._zeros(), self.columns
         at = (c.step, c.context, c.state, c.action, c.next)
@@ -472,9 +482,12 @@ class TimedLatentMDP:
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
         after = "" if self.terminal is None else ", terminal rewards"
+        masked = ""
+        if self.allowed is not None:
+            masked = f", {(~self.allowed).sum()} of {self.allowed.size} actions unavailable"
         return (
             f"TimedLatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
-            f"rewards {rewards}{after}, discount={self.discount:g})"
+            f"rewards {rewards}{after}, discount={self.discount:g}{masked})"
         )
 
 
@@ -503,70 +516,3 @@ def refuse_timed(model: Any, what: str) -> None:
             f"{what} needs a model that does not change with the step; this one does: "
             "model.unrolled is the same problem with the step in the state, which it takes"
         )
-
-
-def _checked_horizon(horizon: Any) -> int:
-    if horizon == np.inf:
-        raise ModelError("a step-dependent model must have a finite horizon; it is inf")
-    return checked_whole("horizon", horizon, 1)
-
-
-def _check_steps(step: Ints, horizon: int) -> None:
-    missing = np.bincount(step, minlength=horizon) == 0
-    if missing.any():
-        raise ModelError(
-            f"every step from 0 to {horizon - 1} must have outcomes; step "
-            f"{int(np.argmax(missing))} has none"
-        )
-
-
-def _check_layout(layout: Any, sizes: Sizes) -> None:
-    if layout is None:
-        return
-    if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
-        raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
-    if layout.marks is not None and len(layout.marks) != sizes.M:
-        raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
-    if any(not 0 <= s < sizes.S for states in layout.marks or () for s in states):
-        raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")
-
-
-def _columns(layers: LatentMDP, S: int) -> Columns:
-    """The outcomes of a time-augmented model."""
-    row = np.repeat(np.arange(len(layers.indptr) - 1), np.diff(layers.indptr))
-    pair, action = np.divmod(row, layers.A)
-    context, number = np.divmod(pair, layers.S)
-    step, state = np.divmod(number, S)
-    return Columns(step, context, state, action, layers.next % S, layers.prob, layers.reward)
-
-
-def _with_terminal(columns: Columns, terminal: Floats, horizon: int, discount: float) -> Columns:
-    """The last step's rewards with what comes after it; rounding error around 0 is 0."""
-    after = discount * terminal[columns.context, columns.next]
-    after[columns.step < horizon - 1] = 0.0
-    reward = columns.reward + after
-    scale = max(np.abs(columns.reward).max(), np.abs(after).max())
-    reward[(after != 0.0) & (np.abs(reward) <= 2.0**-50 * scale)] = 0.0
-    return columns._replace(reward=reward)
-
-
-def _rows_to_model(
-    columns: Columns, S: int, horizon: int, limit: float | None, rest: Any, at_step: Any
-) -> LatentMDP:
-    """The time-augmented model; what is refused is named by step and the person's states."""
-    step, context, state, action, following, prob, reward = columns
-    number = step * S + state
-    to = np.minimum(step + 1, horizon - 1) * S + following
-    try:
-        return LatentMDP.from_rows(
-            context, number, action, to, prob, reward, max_return=limit, **rest
-        )
-    except ModelError:
-        for t in range(horizon):
-            part = [column[step == t] for column in columns[1:]]
-            try:
-                LatentMDP.from_rows(*part, max_return=limit, **at_step)
-            except ModelError as error:
-                if str(error).startswith(("P[", "R[")):
-                    raise ModelError(f"at step {t}: {error}") from None
-        raise

@@ -21,8 +21,36 @@ from latentmdp.errors import ModelError
 if TYPE_CHECKING:
     import pandas as pd
 
-GROUPS = ("model", "policy_class", "episodes")
+OPTIONS = ("bonus_scale", "delta", "simulator", "ties")  # of learners: they tell variants apart
 RESAMPLES = 5000
+
+
+def with_learners(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column `learner`: the algorithm, and those of its options that vary."""
+    if "learner" in table.columns or "algorithm" not in table.columns:
+        return table
+    words = table["algorithm"].astype(str)
+    for name in OPTIONS:
+        if name in table.columns:
+            several = table.groupby("algorithm")[name].transform("nunique") > 1
+            shown = f" {name}=" + table[name].map(lambda x: f"{x:g}" if _is_number(x) else str(x))
+            words = words.where(~several, words + shown)
+    return table.assign(learner=words)
+
+
+def group_columns(table: pd.DataFrame) -> list[str]:
+    """What tells problems apart: the model, the keys that were swept, the class, the episodes.
+
+    Swept keys are the columns between `model` and `algorithm`, as a study's table has them.
+    """
+    names = list(table.columns)
+    first, stop = names.index("model"), names.index("algorithm")
+    swept = names[first:stop] if first < stop else ["model"]
+    return [*swept, *(name for name in ("policy_class", "episodes") if name in names)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -34,6 +62,7 @@ class Comparison:
     metric: str
     larger_is_better: bool
     level: float
+    groups: tuple[str, ...]
     table: pd.DataFrame
 
     def __str__(self) -> str:
@@ -43,7 +72,10 @@ class Comparison:
         return f"Comparison({self.a} against {self.b}, {len(self.table)} groups)\n{self}"
 
     def _sentence(self, row: pd.Series) -> str:
-        place = ", ".join(str(row[name]) for name in GROUPS if name in row.index)
+        place = ", ".join(
+            str(row[name]) if isinstance(row[name], str) else f"{name} {row[name]:g}"
+            for name in self.groups
+        )
         tied = f", {row.ties} tied" if row.ties else ""
         sure = row.p_corrected <= 1.0 - self.level
         verdict = "a clear difference" if sure else "no clear difference"
@@ -61,13 +93,15 @@ def compare(
     b: str,
     *,
     metric: str = "regret",
-    by: str = "algorithm",
+    by: str = "learner",
     level: float = 0.95,
     larger_is_better: bool = False,
     seed: int = 0,
     comparisons: int = 1,
 ) -> Comparison:
     """Compare the runs of a study's table whose column `by` is `a` with those where it is `b`.
+
+    A learner's name is its algorithm, with the options that vary: `bernstein bonus_scale=0.01`.
 
     `difference` is `a` minus `b`, mean over seeds, with a bootstrap interval `lower, upper`
     (percentiles over resampled seeds). `improvement`: the probability that a run of `a` is
@@ -76,8 +110,9 @@ def compare(
     """
     import pandas as pd
 
+    table = with_learners(table)
     _check(table, a, b, metric, by, level)
-    groups = [name for name in GROUPS if name in table.columns and name != by]
+    groups = [name for name in group_columns(table) if name != by]
     sign = 1.0 if larger_is_better else -1.0
     rows: list[dict[str, Any]] = []
     differences: list[Floats] = []
@@ -106,11 +141,12 @@ def compare(
     found = pd.DataFrame(rows)
     found["p"] = [_signed_rank(d) for d in differences]
     found["p_corrected"] = holm(found["p"].to_numpy(), comparisons)
-    return Comparison(a, b, metric, larger_is_better, level, found)
+    return Comparison(a, b, metric, larger_is_better, level, tuple(groups), found)
 
 
-def compare_all(table: pd.DataFrame, *, by: str = "algorithm", **how: object) -> list[Comparison]:
+def compare_all(table: pd.DataFrame, *, by: str = "learner", **how: object) -> list[Comparison]:
     """Every pair of values of `by`, corrected for all of them together."""
+    table = with_learners(table)
     names = list(dict.fromkeys(table[by]))
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     return [compare(table, a, b, by=by, comparisons=len(pairs), **how) for a, b in pairs]  # type: ignore[arg-type]
@@ -130,7 +166,7 @@ def holm(p: Floats, comparisons: int = 1) -> Floats:
 
 
 def performance_profile(
-    table: pd.DataFrame, *, metric: str = "regret", by: str = "algorithm", points: int = 50
+    table: pd.DataFrame, *, metric: str = "regret", by: str = "learner", points: int = 50
 ) -> pd.DataFrame:
     """How often each learner is within a factor of the best one: columns `by, factor, share`.
 
@@ -140,8 +176,9 @@ def performance_profile(
     """
     import pandas as pd
 
+    table = with_learners(table)
     _check_columns(table, metric, by)
-    groups = [name for name in GROUPS if name in table.columns and name != by]
+    groups = [name for name in group_columns(table) if name != by]
     wide = table.pivot_table(index=[*groups, "seed"], columns=by, values=metric, aggfunc="first")
     if (wide < 0).any(axis=None):
         raise ModelError(f"{metric} must be at least 0 for a profile; some are below")
@@ -207,7 +244,7 @@ def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: flo
 
 
 def _check_columns(table: pd.DataFrame, metric: str, by: str) -> None:
-    for name in (metric, by, "seed"):
+    for name in (metric, by, "seed", "model", "algorithm"):
         if name not in table.columns:
             names = ", ".join(map(str, table.columns))
             raise ModelError(f"the table must have the column {name!r}; it has {names}")

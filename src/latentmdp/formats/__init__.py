@@ -71,12 +71,15 @@ def load(
     observe_rewards: bool | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    normalize: bool | float = False,
 ) -> LatentMDP:
     """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
     What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
     an absent `discount` 1. A CSV's horizon must be given, and that of a POMDP whose discount is 1;
     other POMDPs have no last step (`math.inf`). A POMDP's rewards are hidden.
+    `normalize=1e-6` divides rows that differ from summing to 1 by at most so much, with a warning;
+    `normalize=True` all of them, and the weights too.
 
     >>> import os, tempfile
     >>> from latentmdp import make
@@ -86,7 +89,7 @@ def load(
     ...     load(file) == make("bandit")
     True
     """
-    options = Options(observe_rewards, horizon, discount)
+    options = Options(observe_rewards, horizon, discount, normalize)
     with _naming(path):
         read = _format(path, MODEL_FORMATS, "a model").load
         regular_file(path)

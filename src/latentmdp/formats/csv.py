@@ -1,7 +1,8 @@
 """Multi-model MDPs as published in CSV: one line per outcome, columns by name, counted from 0.
 
 `idstatefrom, idaction, idoutcome` (the model, our context), `idstateto, probability, reward`.
-Repeated lines add up; weights are uniform; `initial.csv` beside it (`idstate, probability`) has
+Repeated lines add up; an action without lines in all models is unavailable in that state; weights
+are uniform; `initial.csv` beside it (`idstate, probability`) has
 the first state, `parameters.csv` (`parameter, value`) the discount. The horizon must be given: by
 the caller, or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
 """
@@ -14,12 +15,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
-from latentmdp.formats.document import Options, build_within_limit
+from latentmdp.formats.document import OUTCOME_BYTES, Options, build_within_limit
 from latentmdp.formats.files import (
     PathLike,
     Writer,
     as_path,
+    memory_budget,
     read_text,
     refusal,
     write_together,
@@ -27,6 +30,7 @@ from latentmdp.formats.files import (
 from latentmdp.formats.tables import CsvTable
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
 PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
@@ -39,7 +43,7 @@ def load_csv(path: PathLike, options: Options) -> LatentMDP:
     first, first_prob = _read_initial(as_path(path).parent / "initial.csv")
     S = 1 + max(int(x.max()) for x in (state, following, first))
     M, A = 1 + int(context.max()), 1 + int(action.max())
-    _check_complete(len(table), M, S, A, context, state, action)
+    _check_rows(M, S, A, context, state, action)
     settings = _settings(path, options)
     nu = np.zeros(S)
     np.add.at(nu, first, first_prob)
@@ -47,6 +51,7 @@ def load_csv(path: PathLike, options: Options) -> LatentMDP:
         context, state, action, following, table.floats("probability"), table.floats("reward"),
         np.full(M, 1.0 / M), np.tile(nu, (M, 1)), settings.pop("horizon"),
     )  # fmt: skip
+    settings["normalize"] = options.normalize
     limit = settings.pop("max_return")
     return build_within_limit(LatentMDP.from_rows, arguments, settings, limit)
 
@@ -55,12 +60,15 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
     """Write `path`, and `initial.csv` and `parameters.csv` beside it (never over different ones).
 
     Refuses what CSV cannot hold: weights that are not uniform, first states that depend on the
-    context. Names, layout and units are not written. Cost: about 3 s per 10^6 outcomes.
+    context, a last action that is available nowhere. Names, layout and units are not written. Cost:
+    about 3 s per 10^6 outcomes.
     """
     if not (model.w == model.w[0]).all():
         raise refusal(path, "CSV has uniform weights only; use .npz or .json")
     if not (model.nu == model.nu[0]).all():
         raise refusal(path, "CSV has one initial distribution; use .npz or .json")
+    if model.allowed is not None and not model.allowed[:, -1].any():
+        raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
     folder = as_path(path).parent
     initial = [("idstate", "probability"), *enumerate(model.nu[0].tolist())]
     values = (model.discount, model.H, int(model.observe_rewards), model.return_limit)
@@ -75,22 +83,46 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
     write_together([*beside, (path, lambda file: _write_outcomes(model, file))])
 
 
-def not_in_csv(model: LatentMDP) -> list[str]:
+def not_in_csv(model: AnyModel) -> list[str]:
     """What `save_csv` leaves out of this model."""
     parts = ("state_names", "action_names", "context_names", "layout")
     lost = [name for name in parts if getattr(model, name) is not None]
     return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
 
 
-def _check_complete(n: int, M: int, S: int, A: int, context: Any, state: Any, action: Any) -> None:
-    """Refuse a table that cannot have an outcome for every row before memory is taken for them."""
-    if n < M * S * A:
-        known = set(zip(context.tolist(), state.tolist(), action.tolist(), strict=True))
-        row = next(i for i in range(n + 1) if (i // A // S, i // A % S, i % A) not in known)
-        where = f"idoutcome={row // A // S}, idstatefrom={row // A % S}, idaction={row % A}"
+def _check_rows(M: int, S: int, A: int, context: Ints, state: Ints, action: Ints) -> None:
+    """Refuse missing lines before memory is taken for rows, whose number the largest ids claim."""
+    if len(state) >= M * S * A:
+        return  # `from_rows` finds what is missing
+    for name, ids, count in (("idoutcome", context, M), ("idstatefrom", state, S)):
+        used = np.unique(ids)
+        if len(used) < count:
+            gaps = np.flatnonzero(used != np.arange(len(used)))
+            missing = int(gaps[0]) if len(gaps) else len(used)
+            raise ModelError(
+                f"every number from 0 to the largest must have lines ({count} by the largest "
+                f"found); {name}={missing} has none"
+            )
+    pair, number = np.unique(np.stack([state, action]), axis=1, return_inverse=True)
+    lines, n_pairs = np.bincount(number), pair.shape[1]
+    rows = np.unique(context * n_pairs + number)
+    if len(rows) < M * n_pairs:
+        gaps = np.flatnonzero(rows != np.arange(len(rows)))
+        m, i = divmod(int(gaps[0]) if len(gaps) else len(rows), n_pairs)
+        s, a = (int(x) for x in pair[:, i])
         raise ModelError(
-            f"every model, state and action must have outcomes ({M} x {S} x {A} by the largest "
-            f"numbers found); {where} has none"
+            "an action must have outcomes in all models, or in none of them (then it is "
+            f"unavailable there); idoutcome={m}, idstatefrom={s}, idaction={a} has none"
+        )
+    first = np.flatnonzero(np.diff(pair[0], prepend=-1))  # the first pair of each state
+    unavailable = A - np.diff(np.append(first, n_pairs))
+    needed = len(state) + sum(
+        int(k) * int(n) for k, n in zip(unavailable, lines[first], strict=True)
+    )
+    if needed * OUTCOME_BYTES > memory_budget():
+        raise ModelError(
+            f"{M} models x {S} states x {A} actions by the largest numbers found are too many for "
+            f"this machine; idaction={int(action.max())} is the largest action"
         )
 
 
@@ -168,8 +200,9 @@ def _write(file: BinaryIO, text: str) -> None:
 def _write_outcomes(model: LatentMDP, file: BinaryIO) -> None:
     _write(file, ",".join(COLUMNS) + "\n")
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    for start in range(0, len(row), 1 << 16):
-        part = slice(start, start + (1 << 16))
+    listed = np.flatnonzero(model.listed_rows[row])  # not what unavailable actions repeat
+    for start in range(0, len(listed), 1 << 16):
+        part = listed[start : start + (1 << 16)]
         pair, action = np.divmod(row[part], model.A)
         context, state = np.divmod(pair, model.S)
         columns = (state, action, context, model.next[part], model.prob[part], model.reward[part])

@@ -193,6 +193,7 @@ def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> La
             "n_actions": p.A,
             "observe_rewards": False if observed is None else observed,
             "discount": p.discount,
+            "normalize": options.normalize,
             **labels,
         },
     )  # fmt: skip
