@@ -5,6 +5,9 @@ Repeated lines add up; an action without lines in all models is unavailable in t
 are uniform; `initial.csv` beside it (`idstate, probability`) has
 the first state, `parameters.csv` (`parameter, value`) the discount. The horizon must be given: by
 the caller, or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
+
+A step-dependent model has a column `step`, from 0, and as many steps as are found there. Terminal
+rewards lie beside `x.csv` in `x.terminal.csv`: `idoutcome, idstate, reward`, 0 where none is given.
 """
 
 import csv
@@ -30,21 +33,28 @@ from latentmdp.formats.files import (
 from latentmdp.formats.tables import CsvTable
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
-from latentmdp.timed import AnyModel
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
+TERMINAL = ("idoutcome", "idstate", "reward")
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
 PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
 
 
-def load_csv(path: PathLike, options: Options) -> LatentMDP:
+def load_csv(path: PathLike, options: Options) -> AnyModel:
     """The model in `path`, with `initial.csv` and `parameters.csv` from the same folder."""
-    table = CsvTable(path, COLUMNS)
+    table = CsvTable(path, COLUMNS, ("step",))
+    step = table.ids("step") if "step" in table else None
     state, action, context, following = (table.ids(name) for name in COLUMNS[:4])
     first, first_prob = _read_initial(as_path(path).parent / "initial.csv")
     S = 1 + max(int(x.max()) for x in (state, following, first))
     M, A = 1 + int(context.max()), 1 + int(action.max())
-    _check_rows(M, S, A, context, state, action)
-    settings = _settings(path, options)
+    steps = None if step is None else 1 + int(step.max())
+    settings = _settings(path, options, steps)
+    if step is None:
+        _check_rows(M, S, A, context, state, action)
+    elif steps is not None:
+        _check_rows_by_step(step, steps, M, S, A, context, state, action)
+    terminal = _read_terminal(path, M, S)
     nu = np.zeros(S)
     np.add.at(nu, first, first_prob)
     arguments = (
@@ -52,11 +62,15 @@ def load_csv(path: PathLike, options: Options) -> LatentMDP:
         np.full(M, 1.0 / M), np.tile(nu, (M, 1)), settings.pop("horizon"),
     )  # fmt: skip
     settings["normalize"] = options.normalize
-    limit = settings.pop("max_return")
-    return build_within_limit(LatentMDP.from_rows, arguments, settings, limit)
+    limit, horizon = settings.pop("max_return"), arguments[-1]
+    settings |= {"step": step, "terminal": terminal}
+    if steps is None:
+        return build_within_limit(LatentMDP.from_rows, arguments, settings, limit)
+    model = build_within_limit(LatentMDP.from_rows, (*arguments[:-1], steps), settings, limit)
+    return model if horizon == steps else model.replace(horizon=horizon)
 
 
-def save_csv(model: LatentMDP, path: PathLike) -> None:
+def save_csv(model: AnyModel, path: PathLike) -> None:
     """Write `path`, and `initial.csv` and `parameters.csv` beside it (never over different ones).
 
     Refuses what CSV cannot hold: weights that are not uniform, first states that depend on the
@@ -67,7 +81,7 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
         raise refusal(path, "CSV has uniform weights only; use .npz or .json")
     if not (model.nu == model.nu[0]).all():
         raise refusal(path, "CSV has one initial distribution; use .npz or .json")
-    if model.allowed is not None and not model.allowed[:, -1].any():
+    if model.allowed is not None and not model.allowed[..., -1].any():
         raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
     folder = as_path(path).parent
     initial = [("idstate", "probability"), *enumerate(model.nu[0].tolist())]
@@ -80,6 +94,7 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
     ]
     if as_path(path).name in ("initial.csv", "parameters.csv"):
         raise refusal(path, "this name is taken by the file beside the model")
+    beside += _terminal_file(model, path)
     write_together([*beside, (path, lambda file: _write_outcomes(model, file))])
 
 
@@ -126,6 +141,75 @@ def _check_rows(M: int, S: int, A: int, context: Ints, state: Ints, action: Ints
         )
 
 
+def _check_rows_by_step(
+    step: Ints, steps: int, M: int, S: int, A: int, context: Ints, state: Ints, action: Ints
+) -> None:
+    """`_check_rows` of every step; the numbers of steps, too, are only claimed."""
+    if steps * M * S > len(step):  # every state of a model has at least one line at every step
+        used = np.unique(step)
+        gaps = np.flatnonzero(used != np.arange(len(used)))
+        missing = int(gaps[0]) if len(gaps) else -1
+        found = f"step={missing} has none" if missing >= 0 else f"there are {len(step)} lines"
+        raise ModelError(
+            f"every step, model and state must have lines, {steps} x {M} x {S} by the largest "
+            f"numbers found; {found}"
+        )
+    if len(step) < steps * M * S * A:
+        for t in range(steps):
+            now = step == t
+            try:
+                _check_rows(M, S, A, context[now], state[now], action[now])
+            except ModelError as error:
+                raise ModelError(f"at step {t}: {error}") from None
+        if steps * M * S * A * OUTCOME_BYTES > memory_budget():
+            raise ModelError(
+                f"{steps} steps x {M} models x {S} states x {A} actions by the largest numbers "
+                "found are too many for this machine"
+            )
+
+
+def _terminal_path(path: PathLike) -> Path:
+    """`x.terminal.csv` beside `x.csv`."""
+    return as_path(path).with_suffix(".terminal.csv")
+
+
+def _read_terminal(path: PathLike, M: int, S: int) -> np.ndarray | None:
+    """`(M, S)` rewards after the last step, if there is a file of them."""
+    file = _terminal_path(path)
+    if not file.exists() or as_path(path) == file:
+        return None
+    table = CsvTable(file, TERMINAL)
+    context, state, reward = table.ids(TERMINAL[0]), table.ids(TERMINAL[1]), table.floats("reward")
+    for name, ids, count in ((TERMINAL[0], context, M), (TERMINAL[1], state, S)):
+        if (ids >= count).any():
+            row = int(np.argmax(ids >= count))
+            raise refusal(
+                file,
+                f"{name} must be from 0 to {count - 1}; in data row {row + 1} it is {ids[row]}",
+            )
+    if len(np.unique(context * S + state)) < len(state):
+        raise refusal(file, "each model and state must have one line at most; one has two")
+    terminal = np.zeros((M, S))
+    terminal[context, state] = reward
+    return terminal
+
+
+def _terminal_file(model: AnyModel, path: PathLike) -> list[tuple[PathLike, Writer]]:
+    """What to write of terminal rewards; a file of another model's is never left beside it."""
+    file = _terminal_path(path)
+    terminal = model.terminal if isinstance(model, TimedLatentMDP) else None
+    if terminal is None:
+        if file.exists():
+            raise refusal(file, "has terminal rewards, this model none; remove it, or write into "
+                          "another folder")  # fmt: skip
+        return []
+    lines = [",".join(TERMINAL)]
+    lines += [
+        f"{m},{s},{x!r}" for m, row in enumerate(terminal.tolist()) for s, x in enumerate(row)
+    ]
+    return [(file, lambda opened: _write(opened, "\n".join(lines) + "\n"))]
+
+
 def _read_initial(path: Path) -> tuple[Any, Any]:
     if not path.exists():
         raise refusal(path, "must lie beside the model; there is no such file")
@@ -136,11 +220,11 @@ def _read_initial(path: Path) -> tuple[Any, Any]:
     return first, prob
 
 
-def _settings(path: PathLike, options: Options) -> dict[str, Any]:
+def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, Any]:
     """Horizon, discount and whether rewards are seen: the caller's word, else the folder's."""
     file = as_path(path).parent / "parameters.csv"
     found = _read_parameters(file) if file.exists() else {}
-    horizon = options.horizon if options.horizon is not None else found.get("horizon")
+    horizon = options.horizon if options.horizon is not None else found.get("horizon", steps)
     if horizon is None:
         raise refusal(path, "the horizon must be given; CSV does not hold it")
     observe = options.observe_rewards
@@ -197,7 +281,16 @@ def _write(file: BinaryIO, text: str) -> None:
     file.write(text.encode("ascii"))
 
 
-def _write_outcomes(model: LatentMDP, file: BinaryIO) -> None:
+def _write_outcomes(model: AnyModel, file: BinaryIO) -> None:
+    if isinstance(model, TimedLatentMDP):
+        _write(file, ",".join((*COLUMNS, "step")) + "\n")
+        c = model.columns
+        columns: tuple[Any, ...] = (c.state, c.action, c.context, c.next, c.prob, c.reward, c.step)
+        for start in range(0, len(c.step), 1 << 16):
+            part = (column[start : start + (1 << 16)].tolist() for column in columns)
+            rows = zip(*part, strict=True)
+            _write(file, "".join([",".join(map(repr, row)) + "\n" for row in rows]))
+        return
     _write(file, ",".join(COLUMNS) + "\n")
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
     listed = np.flatnonzero(model.listed_rows[row])  # not what unavailable actions repeat

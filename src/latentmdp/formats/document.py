@@ -62,7 +62,8 @@ def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
     else:
         document = sparse_rows(model)
     if model.allowed is not None:
-        document["allowed"] = model.allowed
+        once = isinstance(model, TimedLatentMDP) and np.ndim(document.get("P")) == 4
+        document["allowed"] = model.allowed[0] if once else model.allowed
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards
     if model.return_limit is not None:
@@ -101,9 +102,10 @@ def timed_rows(model: TimedLatentMDP, dense: bool) -> dict[str, Any]:
         P, R = model.P, model.R
         if model.terminal is None:
             return {"P": P, "R": R}
-        if (P == P[0]).all() and (R == R[0]).all():
-            P, R = P[0], R[0]
-        return {"P": P, "R": R, "terminal": model.terminal}
+        document = {"P": P, "R": R, "terminal": model.terminal}
+        if all(np.array_equal(x[1:], x[:-1]) for x in (P, R)):
+            document |= {"P": P[0], "R": R[0]}
+        return document
     document = sparse_rows(model.layers) | {"steps": model.H}
     return document if model.terminal is None else document | {"terminal": model.terminal}
 

@@ -19,10 +19,18 @@ LONGEST_HEADER = 10_000
 class CsvTable:
     """Columns of numbers by name, each `(n,)`."""
 
-    def __init__(self, path: PathLike, columns: Sequence[str]) -> None:
-        """Read the named `columns`; others are passed over. Cost: about 2 s per 10^6 lines."""
+    def __init__(
+        self, path: PathLike, columns: Sequence[str], optional: Sequence[str] = ()
+    ) -> None:
+        """Read the named `columns`; others are passed over. Cost: about 2 s per 10^6 lines.
+
+        `optional` ones are read where they are there.
+        """
         self.path = path
-        self._columns = _read_columns(path, columns)
+        self._columns = _read_columns(path, columns, optional)
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._columns
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
@@ -47,11 +55,15 @@ class CsvTable:
             raise refusal(self.path, f"{column} {rule}; in data row {row + 1} it is {found}")
 
 
-def _read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, Floats]:
+def _read_columns(
+    path: PathLike, columns: Sequence[str], optional: Sequence[str]
+) -> dict[str, Floats]:
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size > memory_budget() // 2:
             raise refusal(path, "the table is too large for this machine")
-        places = _column_places(path, file.readline(LONGEST_HEADER + 1), columns)
+        header = _header(path, file.readline(LONGEST_HEADER + 1))
+        columns = [*columns, *(name for name in optional if name in header)]
+        places = _column_places(path, header, columns)
         try:
             with warnings.catch_warnings():  # "no data" is refused below, in our words
                 warnings.simplefilter("ignore")
@@ -68,15 +80,19 @@ def _read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, Floats]:
     return {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(columns)}
 
 
-def _column_places(path: PathLike, line: bytes, columns: Sequence[str]) -> list[int]:
-    """Where each column stands, by the header line."""
+def _header(path: PathLike, line: bytes) -> list[str]:
+    """The names of all columns."""
     try:
         if len(line) > LONGEST_HEADER:
             raise refusal(path, "the header line must be at most 10000 bytes long")
         header = next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise refusal(path, f"the header cannot be read: {reason(error)}") from None
-    names = [name.strip() for name in header]
+    return [name.strip() for name in header]
+
+
+def _column_places(path: PathLike, names: list[str], columns: Sequence[str]) -> list[int]:
+    """Where each column stands, by the header."""
     for name in columns:
         if names.count(name) != 1:
             found = ", ".join(repr(n[:40]) for n in names[:20]) or "an empty line"
