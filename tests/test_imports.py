@@ -19,9 +19,10 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"horizons", "timed", "timed_rows"},
+    | {"horizons", "timed", "timed_rows", "reward_states", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "sampling", "policy_stationary", "evaluation_stationary", "folding"},
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
+    | {"folding"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},

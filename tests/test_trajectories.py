@@ -141,7 +141,7 @@ def test_refuses_what_makes_no_sense():
         ((model, policy[:2]), "the policy must be for H=3 steps"),
         ((model, policy + 99), "the policy's actions must be from 0 to"),
         ((model, policy - 1), r"table\[0, 0\] must be at least 0"),
-        ((model, policy * 1.0), "a policy must be a Plan, a PolicyGraph, or a table"),
+        ((model, policy * 1.0), "a policy must be a Plan, a PolicyGraph or a table"),
         ((model, [[0], [0, 0]]), "a policy must be a Plan, .* found a list"),
         ((model, None), "found a NoneType"),
         ((model, "best"), "found a str"),

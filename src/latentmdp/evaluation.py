@@ -1,6 +1,7 @@
 """Exact evaluation of a policy graph: alpha vectors, value, variance, the return's distribution."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.folding import fold_by_step, on_rows
 from latentmdp.horizons import needs_finite
-from latentmdp.policy import PolicyGraph
 from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 6  # contexts that a repr lists
 
@@ -21,7 +24,7 @@ class Evaluation:
 
     `alpha (N, M)`: expected remaining reward at each node in each context; `value`: of an episode;
     `variance`: `Var^pi` of Definition 1, the variance of an episode's total reward; `contexts (M,)`
-    and `context_variances (M,)`: the same given the context.
+    and `context_variances (M,)`: the same given the context. `to_frame` has these as a table.
     """
 
     alpha: Floats
@@ -29,6 +32,21 @@ class Evaluation:
     variance: float
     contexts: Floats
     context_variances: Floats
+    weights: Floats  # (M,) of the contexts
+    context_names: tuple[str, ...] | None = None
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per context: `context` (its name, if it has one), `weight, value, variance`."""
+        import pandas as pd  # loads slowly
+
+        return pd.DataFrame(
+            {
+                "context": self.context_names or np.arange(len(self.contexts)),
+                "weight": self.weights,
+                "value": self.contexts,
+                "variance": self.context_variances,
+            }
+        )
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{x:.6g}" for x in self.contexts[:SHOWN])
@@ -39,21 +57,22 @@ class Evaluation:
         )
 
 
-def evaluate(model: AnyModel, policy: PolicyGraph) -> Evaluation:
+def evaluate(model: AnyModel, policy: Any) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
+    The policy is a `PolicyGraph`, a `Plan`, or a table of actions `(H, S)` or `(S,)`.
     A stationary policy (without a last step: `evaluation_stationary`) has values `alpha (N, M)` at
     its nodes with all steps of the model ahead.
 
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
-    >>> ev = evaluate(model, PolicyGraph.from_table(np.zeros((3, model.S), dtype=int)))
+    >>> ev = evaluate(model, np.zeros((3, model.S), dtype=int))
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
-    given = policy
+    given = getattr(policy, "policy", policy)
     model, policy = on_rows(model, policy)
     if policy.stationary:
         alpha, var = discounted_values(model, policy)
@@ -71,13 +90,15 @@ def evaluate(model: AnyModel, policy: PolicyGraph) -> Evaluation:
     # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
     drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
     own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
-    if given.stationary and not policy.stationary:
+    if getattr(given, "stationary", False) and not policy.stationary:
         alpha = alpha[: given.N].copy()
-    return Evaluation(alpha, value, drawn + float(model.w @ carried), contexts, own)
+    return Evaluation(
+        alpha, value, drawn + float(model.w @ carried), contexts, own, model.w, model.context_names
+    )
 
 
 def return_distribution(
-    model: AnyModel, policy: PolicyGraph, max_atoms: int = 5_000_000
+    model: AnyModel, policy: Any, max_atoms: int = 5_000_000
 ) -> tuple[Floats, Floats]:
     """`(totals, probabilities)` of an episode's total reward, ascending; exact.
 
@@ -132,4 +153,4 @@ def context_optimal(model: AnyModel) -> tuple[Floats, Ints]:
     backward_induction(
         model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
     )
-    return value, best
+    return value, best if model.allowed is None else model.stand_in[np.arange(model.S), best]

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.policy import PolicyGraph, as_policy, fitted
 from latentmdp.timed import AnyModel, TimedLatentMDP
 
 Result = TypeVar("Result")
 
 
-def on_rows(model: AnyModel, policy: PolicyGraph) -> tuple[LatentMDP, PolicyGraph]:
-    """An ordinary model and a policy that fits it, with the nodes of `fitted(model, policy)`."""
-    policy = fitted(model, policy)
+def on_rows(model: AnyModel, policy: Any) -> tuple[LatentMDP, PolicyGraph]:
+    """An ordinary model and a policy that fits it, with the nodes of `as_policy(model, policy)`."""
+    policy = as_policy(model, policy)
     if isinstance(model, TimedLatentMDP):
         return model.unrolled, unfold(model, policy)
     return model, policy

@@ -28,6 +28,8 @@ from latentmdp.repair import Repairs
 from latentmdp.totals import extreme_totals
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.description import Description
 
 
@@ -214,6 +216,59 @@ class LatentMDP:
         )  # fmt: skip
         repairs.warn()
         return model
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "pd.DataFrame",
+        horizon: int,
+        *,
+        w: Any = None,
+        start: Any = None,
+        nu: Any = None,
+        context: str | None = "context",
+        state: str = "state",
+        action: str = "action",
+        next_state: str = "next_state",
+        probability: str = "probability",
+        reward: str = "reward",
+        weight: str | None = "weight",
+        first: str | None = "first",
+        **options: Any,
+    ) -> "LatentMDP":
+        """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
+
+        `context`, `state`, ..., `first` are the names of its columns. Contexts, states and actions
+        are numbers from 0, or labels of any kind, which become names: numbers in their order,
+        categories in theirs, other labels as they first appear. Without a column of contexts there
+        is one. A state without rows in a context ends the episode there: it stays, with reward 0.
+
+        Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
+        else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
+        `nu` (an array), else the column `first`, the probability of starting in this row's state in
+        its context. `options`: `observe_rewards`, `discount`, `max_return` (here None: any finite
+        rewards) and labels, as in `from_rows`.
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame(
+        ...     [
+        ...         ("calm", "left", "swim", "right", 1.0, 0.5),
+        ...         ("rough", "left", "swim", "left", 1.0, 0.0),  # and "right" is the end
+        ...     ],
+        ...     columns=["context", "state", "action", "next_state", "probability", "reward"],
+        ... )
+        >>> model = LatentMDP.from_frame(table, horizon=3, start="left")
+        >>> model.context_names, model.state_names, model.max_return
+        (('calm', 'rough'), ('left', 'right'), 0.5)
+        """
+        from latentmdp.frames import frame_model  # which makes a LatentMDP
+
+        columns = {
+            "context": context, "state": state, "action": action, "next_state": next_state,
+            "probability": probability, "reward": reward, "weight": weight, "first": first,
+        }  # fmt: skip
+        options.setdefault("max_return", None)
+        return frame_model(frame, horizon, columns, w, start, nu, options)
 
     @classmethod
     def _checked(
@@ -552,6 +607,28 @@ class LatentMDP:
         from latentmdp.description import describe  # which takes a LatentMDP
 
         return describe(self)
+
+    def rewards_in_state(self) -> "LatentMDP":
+        """The same problem with the last reward in the state: one that learning takes.
+
+        Where a next state comes with several rewards, it becomes several states, one for each.
+        Values stay the same; policies are for the new states.
+        """
+        from latentmdp.reward_states import rewards_in_state  # which takes a LatentMDP
+
+        return rewards_in_state(self)
+
+    def to_frame(self, names: bool = True) -> "pd.DataFrame":
+        """One row per outcome: `context, state, action, next_state, probability, reward`, and
+        `weight` (of the context) and `first` (of the state as the first one, given the context).
+
+        With `names`, labels are the model's names where it has some. `from_frame(frame, horizon)`
+        gives the model back; horizon, discount, layout and whether rewards are observed are not in
+        the frame.
+        """
+        from latentmdp.frames import model_frame  # which takes a LatentMDP
+
+        return model_frame(self, names)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatentMDP):

@@ -33,7 +33,10 @@ from latentmdp.policy_stationary import (
 from latentmdp.timed import TimedLatentMDP, ordinary, place
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.numbering import Numbering
+    from latentmdp.optimism.known import Known
     from latentmdp.timed import AnyModel
 
 
@@ -373,6 +376,18 @@ class PolicyGraph:
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
+    def to_frame(self, model: "AnyModel | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
+
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
         from latentmdp.formats import save_policy  # which takes a PolicyGraph
@@ -487,13 +502,13 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "AnyModel", policy: PolicyGraph) -> None:
+def check_fits(model: "AnyModel | Known", policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
@@ -508,9 +523,11 @@ def check_fits(model: "AnyModel", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
-    mask = ordinary(model).allowed
+    mask, state = model.allowed, policy.state
+    if isinstance(model, TimedLatentMDP):
+        mask, state = model.unrolled.allowed, model.place(policy.step, policy.state)
     if mask is not None:
-        available = mask[place(model, policy.step, policy.state), policy.action]
+        available = mask[state, policy.action]
         if not available.all():
             n = int(np.argmin(available))
             raise ModelError(
@@ -520,15 +537,18 @@ def check_fits(model: "AnyModel", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: "AnyModel | Known", policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.
     """
-    rows = ordinary(model)
-    if rows.allowed is None:
+    if model.allowed is None:
         return policy
-    action = rows.stand_in[place(model, policy.step, policy.state), policy.action]
+    if isinstance(model, TimedLatentMDP):
+        state = model.place(policy.step, policy.state)
+        action = model.unrolled.stand_in[state, policy.action]
+    else:
+        action = model.stand_in[policy.state, policy.action]
     if np.array_equal(action, policy.action):
         return policy
     action.flags.writeable = False
@@ -568,7 +588,7 @@ def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
     return policy
 
 
-def as_policy(model: "AnyModel", given: Any) -> PolicyGraph:
+def as_policy(model: "AnyModel", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
@@ -582,7 +602,7 @@ def as_policy(model: "AnyModel", given: Any) -> PolicyGraph:
         actions = np.zeros(0, dtype=object)
     if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
         raise ModelError(
-            "a policy must be a Plan, a PolicyGraph, or a table of whole numbers, the actions, of "
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
             f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
         )
     if is_infinite(model.horizon):

@@ -37,6 +37,8 @@ from latentmdp.timed_rows import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.description import Description
 
 MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
@@ -459,6 +461,12 @@ class TimedLatentMDP:
         from latentmdp.description import describe  # which takes a TimedLatentMDP
 
         return describe(self)
+
+    def to_frame(self, names: bool = True) -> "pd.DataFrame":
+        """One row per outcome, as `LatentMDP.to_frame`, with its `step`; no terminal rewards."""
+        from latentmdp.frames import timed_frame  # which takes a TimedLatentMDP
+
+        return timed_frame(self, names)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TimedLatentMDP):

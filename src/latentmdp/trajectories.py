@@ -7,7 +7,8 @@ import numpy as np
 from latentmdp.canonical import Array, Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import memory_budget
-from latentmdp.model import LatentMDP, checked_whole
+from latentmdp.horizons import checked_whole, needs_finite
+from latentmdp.model import LatentMDP
 from latentmdp.policy import as_policy
 from latentmdp.sampling import Sampler
 from latentmdp.timed import AnyModel, ordinary, place
@@ -39,6 +40,7 @@ def rollout(
 
     if not isinstance(model, AnyModel):
         raise ModelError(f"rollout needs a LatentMDP; it was given a {type(model).__name__}")
+    needs_finite(ordinary(model), "rollout")
     episodes = checked_whole("episodes", episodes, 1)
     random = np.random.default_rng(np.random.SeedSequence(checked_whole("seed", seed, 0)))
     graph = as_policy(model, policy)

@@ -283,13 +283,7 @@ def _write(file: BinaryIO, text: str) -> None:
 
 def _write_outcomes(model: AnyModel, file: BinaryIO) -> None:
     if isinstance(model, TimedLatentMDP):
-        _write(file, ",".join((*COLUMNS, "step")) + "\n")
-        c = model.columns
-        columns: tuple[Any, ...] = (c.state, c.action, c.context, c.next, c.prob, c.reward, c.step)
-        for start in range(0, len(c.step), 1 << 16):
-            part = (column[start : start + (1 << 16)].tolist() for column in columns)
-            rows = zip(*part, strict=True)
-            _write(file, "".join([",".join(map(repr, row)) + "\n" for row in rows]))
+        _write_steps(model, file)
         return
     _write(file, ",".join(COLUMNS) + "\n")
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
@@ -301,3 +295,13 @@ def _write_outcomes(model: AnyModel, file: BinaryIO) -> None:
         columns = (state, action, context, model.next[part], model.prob[part], model.reward[part])
         lines = zip(*(column.tolist() for column in columns), strict=True)
         _write(file, "".join([f"{s},{a},{m},{n},{p!r},{r!r}\n" for s, a, m, n, p, r in lines]))
+
+
+def _write_steps(model: TimedLatentMDP, file: BinaryIO) -> None:
+    _write(file, ",".join((*COLUMNS, "step")) + "\n")
+    c = model.columns
+    columns = (c.state, c.action, c.context, c.next, c.prob, c.reward, c.step)
+    for start in range(0, len(c.step), 1 << 16):
+        part = [column[start : start + (1 << 16)].tolist() for column in columns]
+        rows = zip(*part, strict=True)
+        _write(file, "".join([",".join(map(repr, row)) + "\n" for row in rows]))

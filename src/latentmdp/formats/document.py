@@ -62,7 +62,7 @@ def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
     else:
         document = sparse_rows(model)
     if model.allowed is not None:
-        once = isinstance(model, TimedLatentMDP) and np.ndim(document.get("P")) == 4
+        once = isinstance(model, TimedLatentMDP) and "P" in document and document["P"].ndim == 4
         document["allowed"] = model.allowed[0] if once else model.allowed
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards

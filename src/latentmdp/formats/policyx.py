@@ -34,7 +34,15 @@ def load_policyx(path: PathLike, model: LatentMDP | None) -> PolicyGraph:
     """
     if model is None:
         raise ModelError("alpha vectors are a policy for one model only; give the model as well")
-    return policy_from_beliefs(model, AlphaVectors(path, model).choose)
+    choose = AlphaVectors(path, model).choose
+    if model.allowed is None:
+        return policy_from_beliefs(model, choose)
+
+    def available(state: Ints, belief: Floats) -> Ints:  # the file does not know which are
+        action = choose(state, belief)
+        return np.where(action < 0, action, model.stand_in[state, action])
+
+    return policy_from_beliefs(model, available)
 
 
 class AlphaVectors:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
-from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.folding import unfold
@@ -17,7 +16,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.timed import AnyModel, TimedLatentMDP
 
@@ -113,7 +112,7 @@ def plan(
         options |= {"memory_limit": memory_limit, "progress": progress, "seed": seed, "warm": warm}
         return _plan_timed(model, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
-    warm_policy = _as_policy(warm, model)
+    warm_policy = None if warm is None else as_policy(model, warm, "warm")
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
         warm_value = evaluate(model, warm_policy).value
@@ -125,12 +124,13 @@ def plan(
         "progress": progress,
     }
     found: SearchResult
+    every = model.unmasked()  # rows of unavailable actions repeat available ones
     if policy_class == "markov":
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
+        found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
-        found = plan_history(model, method=method, **limits)
-    policy, lower = found.policy, found.lower
+        found = plan_history(every, method=method, **limits)
+    policy, lower = playable(model, found.policy), found.lower
     if warm_policy is not None and warm_value > lower:
         policy, lower = warm_policy, warm_value
     status = _status(model, found.status, lower, found.upper, gap)
@@ -149,9 +149,8 @@ def _plan_timed(
     options: dict[str, Any],
 ) -> Plan:
     """Plan the time-augmented model; the policy comes back on the person's states."""
-    warm = _as_policy(options["warm"], model)
-    if warm is not None:
-        options["warm"] = unfold(model, warm)
+    if options["warm"] is not None:
+        options["warm"] = unfold(model, as_policy(model, options["warm"], "warm"))
     found = plan(model.unrolled, policy_class, gap, time_limit, **options)
     return replace(found, policy=found.policy.for_model(model), model_digest=model.digest)
 
@@ -204,19 +203,6 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
     if time_limit is None or math.isinf(time_limit):
         return None
     return max(float(time_limit) - seconds, 0.0)
-
-
-def _as_policy(warm: Any, model: AnyModel) -> PolicyGraph | None:
-    if warm is None:
-        return None
-    policy = getattr(warm, "policy", warm)
-    if not isinstance(policy, PolicyGraph):
-        try:
-            table: Ints = np.asarray(policy)
-            policy = PolicyGraph.from_table(table)
-        except (ModelError, ValueError, TypeError) as error:
-            raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    return fitted(model, policy)
 
 
 def _memory(limit: int | None) -> int:
