@@ -14,7 +14,10 @@ from latentmdp import LatentMDP
 
 
 class World:
-    """Raw outcomes with weights, first states, terminal rewards, and what the agent sees."""
+    """Raw outcomes with weights, first states, terminal rewards, and what the agent sees.
+
+    An action with an empty list of outcomes is unavailable at that step and state.
+    """
 
     def __init__(self, rows, w, nu, terminal=None, discount=1.0, observed=True, stationary=False):
         self.rows, self.w, self.nu, self.terminal = rows, w, nu, terminal
@@ -23,45 +26,47 @@ class World:
         self.S, self.A = len(rows[0][0]), len(rows[0][0][0])
 
     @classmethod
-    def random(
-        cls, rng, M=2, S=2, A=2, H=3, *, noisy=None, timed=None, terminal=None, observed=None
-    ):
-        """A world with sizes up to those given; what is None is drawn."""
+    def random(cls, rng, M=2, S=2, A=2, H=3, **fixed):
+        """A world with sizes up to those given.
+
+        `fixed` may say whether it is `noisy`, `timed`, `terminal`, `observed`, `masked`, and
+        whether its rewards are `shared`: from a grid, so that contexts often pay the same.
+        """
         M, S, A, H = (int(rng.integers(1, k + 1)) for k in (M, S, A, H))
-        noisy, timed, terminal, observed = (
-            bool(rng.random() < 0.5) if x is None else x for x in (noisy, timed, terminal, observed)
-        )
-        on_transitions = noisy or rng.random() < 0.4
-        grid = rng.random() < 0.6  # rewards that contexts often share
+        kinds = ("noisy", "timed", "terminal", "observed", "masked", "shared")
+        is_ = {kind: bool(rng.random() < 0.5) for kind in kinds} | fixed
+        on_transitions = is_["noisy"] or rng.random() < 0.4
 
         def reward():
-            return float(rng.integers(-2, 3)) / 2 if grid else float(rng.normal())
+            return float(rng.integers(-2, 3)) / 2 if is_["shared"] else float(rng.normal())
 
         def row():
-            if not on_transitions:
-                r = reward()
-                return [(p, r, n) for n, p in enumerate(weights(rng, S)) if p > 0]
-            outcomes = []
+            same, outcomes = reward(), []
             for n, p in enumerate(weights(rng, S)):
-                if p > 0:
-                    several = sorted(
-                        {reward() for _ in range(int(rng.integers(1, 4)) if noisy else 1)}
-                    )
-                    shares = weights(rng, len(several))
-                    outcomes += [
-                        (p * q, r, n) for r, q in zip(several, shares, strict=True) if q > 0
-                    ]
-            return outcomes
+                several = {reward() for _ in range(int(rng.integers(1, 4)) if is_["noisy"] else 1)}
+                several = sorted(several) if on_transitions else [same]
+                shares = weights(rng, len(several))
+                outcomes += [(p * q, r, n) for r, q in zip(several, shares, strict=True)]
+            return [x for x in outcomes if x[0] > 0]
 
         def layer():
-            return [[[row() for _ in range(A)] for _ in range(S)] for _ in range(M)]
+            rows = [[[row() for _ in range(A)] for _ in range(S)] for _ in range(M)]
+            for s in range(S if is_["masked"] else 0):
+                for a in rng.permutation(A)[: int(rng.integers(0, A))]:
+                    for m in range(M):
+                        rows[m][s][a] = []
+            return rows
 
-        rows = [layer() for _ in range(H)] if timed else [layer()] * H
-        after = [[reward() for _ in range(S)] for _ in range(M)] if terminal else None
+        rows = [layer() for _ in range(H)] if is_["timed"] else [layer()] * H
+        after = [[reward() for _ in range(S)] for _ in range(M)] if is_["terminal"] else None
         w = weights(rng, M)
         nu = [weights(rng, S) for _ in range(M)]
         discount = float(rng.choice([1.0, 0.9, 0.5]))
-        return cls(rows, w, nu, after, discount, observed, not timed)
+        return cls(rows, w, nu, after, discount, is_["observed"], not is_["timed"])
+
+    def actions(self, t, s):
+        """The available actions."""
+        return [a for a in range(self.A) if self.rows[t][0][s][a]]
 
     def columns(self, steps):
         """`(step, context, state, action, next, prob, reward)` lists of these steps."""
@@ -137,7 +142,7 @@ def best_history_value(world):
         if t == world.H:
             return 0.0
         tops = []
-        for a in range(world.A):
+        for a in world.actions(t, s):
             now, after = 0.0, {}
             for m in range(world.M):
                 if g[m] > 0:
@@ -157,7 +162,7 @@ def best_markov_value(world):
     places = [(t, s) for t in range(world.H) for s in range(world.S)]
     assert world.A ** len(places) <= 5_000, "too large for brute force"
     values = []
-    for actions in itertools.product(range(world.A), repeat=len(places)):
+    for actions in itertools.product(*(world.actions(t, s) for t, s in places)):
         table = dict(zip(places, actions, strict=True))
         v = [[0.0] * world.S for _ in range(world.M)]
         for t in reversed(range(world.H)):
