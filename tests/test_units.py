@@ -188,12 +188,11 @@ def test_learning_from_the_command_line_in_user_units(raw, normal, tmp_path, cap
     lm.save(raw, file)
     words = ["learn", str(file), "--normalize", "-a", "greedy", "-k", "500"]
     one, other = (json.loads(said([*words, *more, "--json"], capsys).splitlines()[-1])
-                  for more in (["--model-units"], []))  # fmt: skip
+                  for more in ([], ["--user-units"]))  # fmt: skip
     assert other["regret"] == pytest.approx(one["regret"] * normal.reward_scale)
     for name in ("final_value", "optimal_lower", "optimal_upper"):
         assert other[name] == pytest.approx(normal.in_user_units(one[name]))
     assert (one["units"], other["units"]) == ("normalised units", "user units")
-    assert "are in normalised units" in said([*words, "--model-units"], capsys)
-    for more in ([], ["--user-units"]):
-        text = said([*words, *more], capsys)
-        assert "regret and values are in the units of the rewards before" in text
+    assert "regret and values are in normalised units" in said(words, capsys)
+    text = said([*words, "--user-units"], capsys)
+    assert "regret and values are in the units of the rewards before" in text

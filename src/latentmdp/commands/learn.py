@@ -13,6 +13,7 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    UserUnits,
     read_model,
     some_path,
     whole_number,
@@ -117,15 +118,7 @@ def learn_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
-    user_units: Annotated[
-        bool | None,
-        typer.Option(
-            "--user-units/--model-units",
-            help="Values and regret in the units of the rewards before they were normalised "
-            "(default with --normalize), or as they are learned.",
-            show_default=False,
-        ),
-    ] = None,
+    user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
@@ -160,7 +153,6 @@ def learn_command(
                 tasks = _new_tasks(found, specs, out, many)
         if not many:
             lock.close()  # the run locks its folder itself
-        user_units = normalize if user_units is None else user_units
         tasks = [task._replace(user_units=user_units) for task in tasks]
         results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
     _report(results, many, json, out)
