@@ -35,6 +35,8 @@ _HOME = {
     "learn": "learning.learn",
     "learn_env": "learning.environment",
     "load_run": "learning.run",
+    "Fit": "fitting",
+    "fit": "fitting",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
+    from latentmdp.fitting import Fit, fit
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn

@@ -20,6 +20,7 @@ from latentmdp.commands.convert import convert_command
 from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
+from latentmdp.commands.fit import fit_command
 from latentmdp.commands.learn import learn_command
 from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.plan import plan_command
@@ -49,6 +50,7 @@ for name, function in (
     ("plan", plan_command),
     ("evaluate", evaluate_command),
     ("learn", learn_command),
+    ("fit", fit_command),
     ("audit", audit_command),
     ("report", report_command),
     ("lower-bound", lower_bound_command),

@@ -14,11 +14,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.availability import Mask
 from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
@@ -30,14 +31,27 @@ from latentmdp.policy_stationary import (
     stationary_table,
     unrolled,
 )
-from latentmdp.timed import TimedLatentMDP, ordinary, place
+from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary, place
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from latentmdp.numbering import Numbering
-    from latentmdp.optimism.known import Known
-    from latentmdp.timed import AnyModel
+
+
+class Problem(Protocol):
+    """What a policy must fit: a model, or what a learner knows of one."""
+
+    @property
+    def H(self) -> int: ...
+    @property
+    def S(self) -> int: ...
+    @property
+    def A(self) -> int: ...
+    @property
+    def allowed(self) -> Mask | None: ...
+    @property
+    def stand_in(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,7 +516,7 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "AnyModel | Known", policy: PolicyGraph) -> None:
+def check_fits(model: Problem, policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
@@ -523,11 +537,8 @@ def check_fits(model: "AnyModel | Known", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
-    mask, state = model.allowed, policy.state
-    if isinstance(model, TimedLatentMDP):
-        mask, state = model.unrolled.allowed, model.place(policy.step, policy.state)
-    if mask is not None:
-        available = mask[state, policy.action]
+    if model.allowed is not None:
+        available = model.allowed[_places(model.allowed, policy)]
         if not available.all():
             n = int(np.argmin(available))
             raise ModelError(
@@ -537,24 +548,26 @@ def check_fits(model: "AnyModel | Known", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "AnyModel | Known", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.
     """
     if model.allowed is None:
         return policy
-    if isinstance(model, TimedLatentMDP):
-        state = model.place(policy.step, policy.state)
-        action = model.unrolled.stand_in[state, policy.action]
-    else:
-        action = model.stand_in[policy.state, policy.action]
+    action = model.stand_in[_places(model.allowed, policy)]
     if np.array_equal(action, policy.action):
         return policy
     action.flags.writeable = False
     changed = PolicyGraph.__new__(PolicyGraph)
     changed.__dict__.update(policy.__dict__, action=action)
     return changed
+
+
+def _places(allowed: Mask, policy: PolicyGraph) -> tuple[Ints, ...]:
+    """Where the nodes of a policy stand in a table `(S, A)`, or `(H, S, A)` by step."""
+    place = policy.state, policy.action
+    return place if allowed.ndim == 2 else (policy.step, *place)
 
 
 def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from latentmdp import canonical
 from latentmdp.availability import Mask
-from latentmdp.canonical import Floats, Sizes
+from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP, Layout
 from latentmdp.repair import Repairs
@@ -364,6 +364,11 @@ class TimedLatentMDP:
         """`(H, S, A)` available actions, by step; None: all."""
         mask = self.layers.allowed
         return None if mask is None else mask.reshape(self.H, self.S, self.A)
+
+    @property
+    def stand_in(self) -> Ints:
+        """`(H, S, A)` the action itself, or the first available one where it is unavailable."""
+        return self.layers.stand_in.reshape(self.H, self.S, self.A)
 
     @property
     def stochastic_rewards(self) -> bool:
