@@ -320,10 +320,8 @@ def _sums_checked(
     return prob if divisor is None else prob / np.repeat(divisor, length[rows])
 
 
-def repeats_next(indptr: Ints, nxt: Ints, symbol: Ints, S: int) -> bool:
-    """Whether some row has one next state twice, with different symbols."""
-    if not symbol.any():
-        return False
+def repeats_next(indptr: Ints, nxt: Ints, S: int) -> bool:
+    """Whether some row has one next state twice."""
     row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     key = np.sort(row * S + nxt)
     return bool((key[1:] == key[:-1]).any())

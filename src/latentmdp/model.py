@@ -485,7 +485,9 @@ class LatentMDP:
     @cached_property
     def stochastic_rewards(self) -> bool:
         """Whether one next state of a row comes with several rewards, each with a symbol."""
-        return canonical.repeats_next(self.indptr, self.next, self.symbol, self.S)
+        if not (self.observe_rewards and self.rewards_on_transitions):
+            return False
+        return canonical.repeats_next(self.indptr, self.next, self.S)
 
     @cached_property
     def rewards_on_transitions(self) -> bool:

@@ -123,7 +123,9 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         u = self.np_random.random(self.num_envs)
         step = self._steps if self._common_step is None else self._common_step
         i = self._sampler.outcome(self._context, place(self.model, step, self._state), a, u)
-        self._state = self._rows.next[i] % self.model.S
+        self._state = self._rows.next[i]
+        if self._rows is not self.model:
+            self._state = self._state % self.model.S
         infos = {"symbol": self._rows.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
         return self._rows.reward[i], infos
 
