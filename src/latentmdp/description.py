@@ -24,7 +24,7 @@ class Description:
     A: int
     H: int
     Gamma: int
-    rows: int
+    rows: int  # of available actions
     outcomes: int
     discount: float
     observe_rewards: bool
@@ -40,6 +40,7 @@ class Description:
     step_dependent: bool = False  # transitions or rewards may change with the step
     terminal_rewards: tuple[float, float] | None = None  # least and largest after the last step
     stochastic_rewards: bool = False  # several rewards, each seen, for one next state
+    unavailable: tuple[tuple[int, int], ...] = ()  # (state, action)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -53,13 +54,16 @@ class Description:
             f"{self.M} contexts, {self.S} states, {self.A} actions, horizon {self.H}, "
             f"discount {self.discount:g}",
             f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
+            *self._availability(),
             f"rewards {where}, {kind}; total reward of an episode by context: {self._totals()}",
             f"transitions differ at {self._places(self.transitions_differ)}",
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
         ]
         if self.step_dependent:
-            lines.insert(1, "transitions and rewards are given by step; differences at any step")
+            lines.insert(
+                1, "transitions and rewards are given by step; what is said here holds at some step"
+            )
         if self.terminal_rewards is not None:
             low, high = self.terminal_rewards
             lines.append(f"terminal rewards from {low:.4g} to {high:.4g}, in the totals")
@@ -80,6 +84,11 @@ class Description:
         if len(set(spans)) == 1:
             return f"{spans[0]} in each"
         return ", ".join(spans[:6]) + (f", ... ({len(spans)} in all)" if len(spans) > 6 else "")
+
+    def _availability(self) -> list[str]:
+        if not self.unavailable:
+            return []
+        return [f"unavailable are {self._places(self.unavailable)}"]
 
     def _places(self, pairs: tuple[tuple[int, int], ...]) -> str:
         if not pairs:
@@ -114,8 +123,9 @@ def describe(model: AnyModel) -> Description:
     else:
         pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
     by_context = [codes.reshape(M, S * A) for codes in (moves, pays)]
+    listed = model.listed_rows[: S * A]
     differ = [
-        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))
+        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0) & listed))
         for d in by_context
     ]
     whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
@@ -132,8 +142,8 @@ def describe(model: AnyModel) -> Description:
         A=A,
         H=model.H,
         Gamma=model.Gamma,
-        rows=M * S * A,
-        outcomes=len(model.prob),
+        rows=int(model.listed_rows.sum()),
+        outcomes=int(np.diff(model.indptr)[model.listed_rows].sum()),
         discount=model.discount,
         observe_rewards=model.observe_rewards,
         rewards_on_transitions=model.rewards_on_transitions,
@@ -150,23 +160,23 @@ def describe(model: AnyModel) -> Description:
         },
         units=model.units_in_words,
         stochastic_rewards=model.stochastic_rewards,
+        unavailable=tuple((int(i) // A, int(i) % A) for i in np.flatnonzero(~listed)),
     )
 
 
 def _describe_timed(model: TimedLatentMDP) -> Description:
     """What the time-augmented model is, in the states that a person knows."""
     found = describe(model.unrolled)
-    rows = describe(model.layers) if model.terminal is not None else found
-    differ = [
+    at_any_step = [
         tuple(sorted({(s % model.S, a) for s, a in pairs}))
-        for pairs in (found.transitions_differ, found.rewards_differ)
+        for pairs in (found.transitions_differ, found.rewards_differ, found.unavailable)
     ]
     terminal = None
     if model.terminal is not None:
         terminal = float(model.terminal.min()), float(model.terminal.max())
     return replace(
-        found, S=model.S, transitions_differ=differ[0], rewards_differ=differ[1],
-        rewards_on_transitions=rows.rewards_on_transitions,
+        found, S=model.S, transitions_differ=at_any_step[0], rewards_differ=at_any_step[1],
+        unavailable=at_any_step[2], rewards_on_transitions=model.rewards_on_transitions,
         names=found.names | {"states": model.state_names}, step_dependent=True,
         terminal_rewards=terminal,
     )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from latentmdp.availability import Mask, stand_ins
 from latentmdp.canonical import Floats, Ints, dense_symbols
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.timed import refuse_timed
 
@@ -77,6 +78,7 @@ def check_learnable(model: LatentMDP) -> None:
     state say what the reward is.
     """
     refuse_timed(model, "learning")
+    needs_finite(model, "learning")
     if model.stochastic_rewards:
         raise ModelError(
             "learning needs one reward for each context, state, action and next state; here some "

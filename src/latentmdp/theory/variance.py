@@ -12,6 +12,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import plan_whole
 from latentmdp.policy import PolicyGraph, fitted, playable
@@ -64,6 +65,7 @@ def max_variance(
     if isinstance(model, TimedLatentMDP):
         found = max_variance(model.unrolled, policy_class, **limits)
         return found._replace(policy=fitted(model, found.policy))
+    needs_finite(model, "max_variance")
     if model.allowed is not None:
         found = max_variance(model.unmasked(), policy_class, **limits)
         return found._replace(policy=playable(model, found.policy))
