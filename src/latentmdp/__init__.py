@@ -12,6 +12,7 @@ _HOME = {
     "ModelError": "errors",
     "LatentMDP": "model",
     "Layout": "model",
+    "TimedLatentMDP": "timed",
     "PolicyGraph": "policy",
     "Cursor": "cursor",
     "initial_belief": "belief",
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.timed import TimedLatentMDP
     from latentmdp.trajectories import rollout
 
 
