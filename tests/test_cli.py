@@ -154,7 +154,7 @@ def test_evaluate_alpha_vectors_on_a_pomdp(run, tmp_path):
     code, output, _ = run("evaluate", pomdp, vectors, "--horizon", "4", "--json")
     assert code == 0
     assert last_json(output)["value"] == pytest.approx(-(1 + 0.9 + 0.81 + 0.729))
-    assert "the horizon must be given" in only_line(*run("evaluate", pomdp, vectors))
+    assert "needs a finite horizon" in only_line(*run("evaluate", pomdp, vectors))
 
 
 def test_evaluate_distribution(run, policy):
