@@ -8,8 +8,10 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",
@@ -17,14 +19,14 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"horizons"},
-    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering", "policy_stationary", "evaluation_stationary"},
-    {"evaluation", "drawing", "environments"},
+    | {"choices", "notebook", "horizons", "outcome_table", "frames"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
-    {"theory"},
+    {"learning", "fitting"},
+    {"theory", "catalogue"},
     {"experiments"},
     {"report", "plot", "demo"},
     {"commands", "cli", "__main__"},

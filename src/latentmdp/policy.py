@@ -12,13 +12,14 @@ are played with (`H` is `math.inf`); in a model with one it is played until then
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.availability import Mask
 from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
@@ -32,8 +33,25 @@ from latentmdp.policy_stationary import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
+
+
+class Problem(Protocol):
+    """What a policy must fit: a model, or what a learner knows of one."""
+
+    @property
+    def H(self) -> int: ...
+    @property
+    def S(self) -> int: ...
+    @property
+    def A(self) -> int: ...
+    @property
+    def allowed(self) -> Mask | None: ...
+    @property
+    def stand_in(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,13 +270,19 @@ class PolicyGraph:
         node, symbol, next = np.asarray(node), np.asarray(symbol), np.asarray(next)
         result = self.default[self.step_after(self.step[node]), next]
         if len(self.node):
-            width = max(int(self.symbol.max()), int(np.max(symbol, initial=0))) + 1
-            owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-            keys = (owner * width + self.symbol) * self.S + self.next
+            width, keys = self._edge_keys
             wanted = (node * width + symbol) * self.S + next
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            result = np.where(keys[place] == wanted, self.node[place], result)
+            found = (keys[place] == wanted) & (symbol < width)
+            result = np.where(found, self.node[place], result)
         return result
+
+    @cached_property
+    def _edge_keys(self) -> tuple[int, Ints]:
+        """One more than the largest symbol, and one ascending number per edge."""
+        width = int(self.symbol.max(initial=0)) + 1
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        return width, (owner * width + self.symbol) * self.S + self.next
 
     # ------------------------------------------------------------------ simplifying
 
@@ -362,6 +386,18 @@ class PolicyGraph:
         from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
+
+    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
@@ -477,13 +513,13 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
-    """Refuse a policy whose horizon, states or actions are not the model's."""
+def check_fits(model: Problem, policy: PolicyGraph) -> None:
+    """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
     if policy.stationary and policy.S == model.S:
         pass  # played for as many steps as there are
-    elif is_infinite(model.horizon) and not policy.stationary:
+    elif is_infinite(model.H) and not policy.stationary:
         raise ModelError(
             "the policy must be stationary, as the model has no last step; it is for "
             f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
@@ -498,6 +534,31 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+    if model.allowed is not None:
+        available = model.allowed[policy.state, policy.action]
+        if not available.all():
+            n = int(np.argmin(available))
+            raise ModelError(
+                "the policy's actions must be available; "
+                f"node {n} (step {policy.step[n]}, state {policy.state[n]}) plays action "
+                f"{policy.action[n]}, which is unavailable there"
+            )
+
+
+def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the first available action of the state in place of unavailable ones.
+
+    Their rows are the same, so it has the same value to the bit, and the same successors.
+    """
+    if model.allowed is None:
+        return policy
+    action = model.stand_in[policy.state, policy.action]
+    if np.array_equal(action, policy.action):
+        return policy
+    action.flags.writeable = False
+    changed = PolicyGraph.__new__(PolicyGraph)
+    changed.__dict__.update(policy.__dict__, action=action)
+    return changed
 
 
 def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
@@ -514,3 +575,34 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     if policy.stationary and not is_infinite(model.horizon):
         return unrolled(policy, model.H)
     return policy
+
+
+def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
+    """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
+
+    A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
+    """
+    policy = getattr(given, "policy", given)
+    if isinstance(policy, PolicyGraph):
+        return fitted(model, policy)
+    try:
+        actions = np.asarray(policy)
+    except ValueError:  # lists of unequal lengths
+        actions = np.zeros(0, dtype=object)
+    if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
+        raise ModelError(
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
+            f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
+        )
+    if is_infinite(model.horizon):
+        return fitted(model, stationary_table(actions))
+    if actions.ndim == 1:
+        actions = np.tile(actions, (model.H, 1))
+    return fitted(model, PolicyGraph.from_table(actions))
+
+
+def _kind(given: Any, array: np.ndarray) -> str:
+    """What was given in place of a table."""
+    if isinstance(given, (list, tuple, np.ndarray)) and array.dtype.kind != "O":
+        return f"an array of the shape {array.shape} and the type {array.dtype}"
+    return f"a {type(given).__name__}"

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp.choices import METHODS
 from latentmdp.commands._common import (
     AsJson,
     Discount,
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
+    Start,
     UserUnits,
+    complete_class,
+    complete_method,
     read_model,
     whole_number,
 )
@@ -34,7 +39,10 @@ def plan_command(
     model: ModelArgument,
     policy_class: Annotated[
         str,
-        typer.Option("--class", metavar="CLASS", help="history (with memory) or markov."),
+        typer.Option(
+            "--class", metavar="CLASS", help="history (with memory) or markov.",
+            autocompletion=complete_class,
+        ),
     ] = "history",
     gap: Annotated[
         str | None,
@@ -62,7 +70,10 @@ def plan_command(
     ] = None,
     method: Annotated[
         str,
-        typer.Option("--method", metavar="NAME", help="auto, or a method of the class."),
+        typer.Option(
+            "--method", metavar="NAME", autocompletion=complete_method,
+            help="; ".join(f"{name}: {', '.join(METHODS[name])}" for name in METHODS) + ".",
+        ),
     ] = "auto",
     minimize: Annotated[
         bool, typer.Option("--minimize", help="Rewards are costs: the least total is the best.")
@@ -91,6 +102,8 @@ def plan_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -99,7 +112,7 @@ def plan_command(
     from latentmdp.planning.plan import plan
 
     _check_out(out, policy_class)
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     given = found
     if minimize:

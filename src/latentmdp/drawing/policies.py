@@ -60,7 +60,8 @@ def action_directions(model: LatentMDP) -> np.ndarray:
     _, s, a = np.unravel_index(rows, (model.M, model.S, model.A))
     move = np.where((on_grid[s] & on_grid[model.next])[:, None], place[model.next] - place[s], 0.0)
     total = np.zeros((model.A, 2))
-    np.add.at(total, a, move * model.prob[:, None])
+    listed = model.listed_rows[rows]
+    np.add.at(total, a[listed], (move * model.prob[:, None])[listed])
     length = np.hypot(*total.T)
     weak = length < 1e-3 * max(length.max(), 1e-300)
     return np.where(weak[:, None], 0.0, total / np.where(weak, 1.0, length)[:, None])
@@ -123,10 +124,13 @@ def _table(model: LatentMDP, share: np.ndarray, when: str, ax: "Axes | None") ->
     limit = share.max() * 0.6
     for i, s in enumerate(shown):
         for j, a in enumerate(actions):
+            if model.allowed is not None and not model.allowed[s, a]:
+                ax.text(j, i, "×", ha="center", va="center", fontsize=7, color=FAINT)
             if share[s, a] >= 0.0005:
                 colour = "white" if share[s, a] > limit else "black"
                 ax.text(
                     j, i, f"{share[s, a]:.1%}", ha="center", va="center", fontsize=7, color=colour
                 )
-    ax.set_title(f"policy {when}: how likely state and action are", fontsize=10)
+    note = " (×: unavailable)" if model.allowed is not None else ""
+    ax.set_title(f"policy {when}: how likely state and action are{note}", fontsize=10)
     return ax

@@ -51,10 +51,14 @@ class Fields:
             raise ModelError(f"{key} must be {meaning}; found {_kind_name(value)}")
         return value
 
+    def numbers(self, key: str) -> Floats:
+        """Numbers, finite or not."""
+        with np.errstate(all="ignore"):
+            return self.array(key, "iuf", "numbers").astype(np.float64)
+
     def floats(self, key: str) -> Floats:
         """Finite numbers."""
-        with np.errstate(all="ignore"):
-            values = self.array(key, "iuf", "numbers").astype(np.float64)
+        values = self.numbers(key)
         if not np.isfinite(values).all():
             where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
             raise ModelError(f"{key}{where or ''} must be finite; it is {values[tuple(where)]}")
@@ -99,6 +103,13 @@ class Fields:
         if value not in (0, 1):
             raise ModelError(f"{key} must be true or false; it is {value}")
         return bool(value)
+
+    def truths(self, key: str) -> np.ndarray:
+        """An array of true and false (or 1 and 0)."""
+        values = self.array(key, "biu", "true or false")
+        if not np.isin(values, (0, 1)).all():
+            raise ModelError(f"{key} must hold true and false (or 1 and 0)")
+        return values.astype(bool)
 
     def text(self, key: str) -> str:
         """One piece of text."""

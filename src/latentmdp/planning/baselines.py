@@ -16,7 +16,7 @@ from latentmdp.kernels.markov_sweep import pull_back
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, playable
 
 QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
 ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop
@@ -70,12 +70,13 @@ def qmdp_memory(
     def values(t: int) -> Floats:
         return row_values(model, later[t + 1 : t + 2])[0]
 
-    return PolicyGraph.from_belief(
-        model,
+    policy = PolicyGraph.from_belief(
+        model.unmasked(),
         lambda t, s, belief: int(np.argmax(belief @ values(t)[:, s])),
         max_nodes=most,
         time_limit=time_limit,
     )
+    return playable(model, policy).for_model(model)
 
 
 def knowing_the_context(model: LatentMDP) -> float:
@@ -105,7 +106,7 @@ def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> t
 
 def policy(name: str, model: LatentMDP) -> PolicyGraph:
     """The baseline `name`, a key of `TABLES`."""
-    return PolicyGraph.from_table(action_table(name, model))
+    return playable(model, PolicyGraph.from_table(action_table(name, model)))
 
 
 def action_table(name: str, model: LatentMDP) -> Ints:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
-from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
@@ -20,7 +19,7 @@ from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.small_controller import check_max_nodes
 from latentmdp.planning.stationary import plan_stationary
 from latentmdp.planning.stationary_markov import plan_stationary_markov
-from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
@@ -82,6 +81,20 @@ class Plan:
         """`normalised units` where values are not in the units of the rewards that were given."""
         return "" if self.policy.model is None else self.policy.model.units
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the certificate, and how the bounds came together."""
+        from latentmdp import notebook
+
+        facts = (
+            ("class", self.policy_class), ("lower", self.lower), ("upper", self.upper),
+            ("gap", f"{self.gap:.3%}"), ("status", self.status), ("method", self.method),
+            ("policy", repr(self.policy)), ("units", self.units or "as given"),
+        )  # fmt: skip
+        seconds, _, lower, upper = zip(*self.history, strict=True) if self.history else ((),) * 4
+        lines = ((notebook.BLUE, lower), (notebook.ORANGE, upper))
+        picture = notebook.curves(seconds, lines, "lower and upper bound, seconds")
+        return notebook.page("Plan", notebook.facts(facts), picture)
+
     def __repr__(self) -> str:
         return (
             f"Plan({self.policy_class}, {self.lower:.6g} <= optimum <= {self.upper:.6g}, "
@@ -127,7 +140,7 @@ def plan(
     infinite = is_infinite(model.horizon)
     if max_nodes is not None:
         max_nodes = _checked_max_nodes(max_nodes, model, policy_class)
-    warm_policy = _as_policy(warm, model)
+    warm_policy = None if warm is None else as_policy(model, warm, "warm")
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
         warm_value = evaluate(model, warm_policy).value
@@ -139,17 +152,18 @@ def plan(
         "progress": progress,
     }
     found: SearchResult
+    every = model.unmasked()  # rows of unavailable actions repeat available ones
     if infinite and policy_class == "history":
-        found = plan_stationary(model, method=method, max_nodes=max_nodes, **limits)
+        found = plan_stationary(every, method=method, max_nodes=max_nodes, **limits)
     elif infinite:
         table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_stationary_markov(model, method=method, warm=table, seed=seed, **limits)
+        found = plan_stationary_markov(every, method=method, warm=table, seed=seed, **limits)
     elif policy_class == "markov":
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
+        found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
-        found = plan_history(model, method=method, **limits)
-    policy, lower = found.policy, found.lower
+        found = plan_history(every, method=method, **limits)
+    policy, lower = playable(model, found.policy), found.lower
     if warm_policy is not None and warm_value > lower and max_nodes is None:
         policy, lower = warm_policy, warm_value
     status = _status(model, found.status, lower, found.upper, gap)
@@ -216,19 +230,6 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
     if time_limit is None or math.isinf(time_limit):
         return None
     return max(float(time_limit) - seconds, 0.0)
-
-
-def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
-    if warm is None:
-        return None
-    policy = getattr(warm, "policy", warm)
-    if not isinstance(policy, PolicyGraph):
-        try:
-            table: Ints = np.asarray(policy)
-            policy = PolicyGraph.from_table(table, is_infinite(model.horizon))
-        except (ModelError, ValueError, TypeError) as error:
-            raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    return fitted(model, policy)
 
 
 def _checked_max_nodes(max_nodes: Any, model: LatentMDP, policy_class: str) -> int:

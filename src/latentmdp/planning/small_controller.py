@@ -117,10 +117,10 @@ class _Small:
                 to[j] = near[np.argmax(large.alpha[kept[near]] @ weight)]
             successor[i, : len(o)] = to
         root = np.empty(len(self.start.state), dtype=np.int64)
-        for j, first in enumerate(self.start.state):
+        for i, first in enumerate(self.start.state):
             near = by_state[first]
             own = place[policy.root[first]]
-            root[j] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[j])]
+            root[i] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[i])]
         self.c = SmallController(
             state, action.copy(), successor, np.ones(n, dtype=np.int64), root,
             np.empty((self.model.M, n, n)), np.empty((n, self.model.M)),
