@@ -4,10 +4,10 @@ import itertools
 import math
 
 import numpy as np
-from strategies import random_model
 
 import latentmdp as lm
 from latentmdp.policy import PolicyGraph
+from strategies import random_model
 
 
 def endless(rng, M=3, S=3, A=2, discounts=(0.5, 0.8, 0.9), **options):
@@ -54,9 +54,7 @@ def chains(model, policy):
 
 def best_small_controller(model, per_state):
     """The best value of all controllers with so many nodes per state."""
-    observations = sorted(
-        {(int(y), int(s)) for y, s in zip(model.symbol, model.next, strict=True)}
-    )
+    observations = sorted({(int(y), int(s)) for y, s in zip(model.symbol, model.next, strict=True)})
     N = per_state * model.S
     state = np.repeat(np.arange(model.S), per_state)
     best = -math.inf

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from stationary_brute import chains, endless, random_controller, sampled_mean
 
 import latentmdp as lm
 from latentmdp import evaluation_stationary
 from latentmdp.policy import PolicyGraph
+from stationary_brute import chains, endless, random_controller, sampled_mean
 
 
 @pytest.fixture
@@ -166,7 +166,9 @@ def test_merging_keeps_what_a_policy_does_and_is_minimal():
 def _doubled(policy):
     """The policy with a copy of each node, and edges that lead to copies now and then."""
     N, E = policy.N, len(policy.node)
-    node = np.append(policy.node + N * (np.arange(E) % 2), policy.node + N * (np.arange(E) % 3 == 0))
+    node = np.append(
+        policy.node + N * (np.arange(E) % 2), policy.node + N * (np.arange(E) % 3 == 0)
+    )
     indptr = np.append(policy.indptr, policy.indptr[1:] + E)
     two = lambda x: np.append(x, x)  # noqa: E731
     return PolicyGraph.from_arrays(
@@ -188,7 +190,7 @@ def test_policies_there_and_back(tmp_path, model):
     assert table.is_markov
     assert table.table.tolist() == [[1, 0, 1, 0]]
     assert table != PolicyGraph.from_table([[1, 0, 1, 0]])
-    assert policy.H == math.inf
+    assert math.inf == policy.H
 
 
 def test_bad_stationary_graphs_are_refused(model):
