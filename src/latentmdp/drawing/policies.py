@@ -125,7 +125,8 @@ def _table(model: LatentMDP, share: np.ndarray, step: int, ax: "Axes | None") ->
                 ax.text(
                     j, i, f"{share[s, a]:.1%}", ha="center", va="center", fontsize=7, color=colour
                 )
-    note = " (×: unavailable)" if model.allowed is not None else ""
+    crossed = model.allowed is not None and not model.allowed[np.ix_(shown, actions)].all()
+    note = " (×: unavailable)" if crossed else ""
     ax.set_title(
         f"policy at step {step} (from 0): how likely state and action are{note}", fontsize=10
     )
