@@ -35,6 +35,7 @@ from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
 DIFFERENT = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
+MASKED = lm.make("maze:size=2,goals=2,horizon=3,blocked=1")
 LARGEST = 10**5  # steps x states x contexts that are evaluated
 
 
@@ -44,6 +45,10 @@ LARGEST = 10**5  # steps x states x contexts that are evaluated
 def make_model(folder, name):
     if name == "sparse.npz":
         write_npz(folder / name, model_document(DIFFERENT, dense=False), level=0)
+    elif name == "masked-sparse.npz":
+        write_npz(folder / name, model_document(MASKED, dense=False), level=0)
+    elif name.startswith("masked"):
+        lm.save(MASKED, folder / name)
     else:
         names = {} if name.endswith("csv") else {"state_names": [f"é{s}" for s in range(MODEL.S)]}
         lm.save(MODEL.replace(**names), folder / name)
@@ -130,7 +135,7 @@ def use_model(folder, name):
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
-        policy = lm.PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
+        policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 0], (model.H, 1)))
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")
     assert lm.load(folder / "again.npz") == model
@@ -230,6 +235,7 @@ LEARNERS = (
 )  # fmt: skip
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
+    **dict.fromkeys(("masked.json", "masked-sparse.npz"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "initial.csv", "parameters.csv"), (make_model, use_model)),
     **dict.fromkeys(("model.pomdp", "saved.pomdp", "model.pomdpx"), (make_pomdp, use_pomdp)),
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
