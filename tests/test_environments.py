@@ -158,7 +158,7 @@ def test_steps_outside_an_episode_and_bad_actions_are_refused():
 def test_the_docstrings_example_runs():
     module = importlib.import_module("latentmdp.environments.single")
     assert doctest.testmod(module).failed == 0
-    assert doctest.testmod(importlib.import_module("latentmdp.domains")).failed == 0
+    assert doctest.testmod(importlib.import_module("latentmdp.builtin_domains")).failed == 0
 
 
 # ---------------------------------------------------------------- law

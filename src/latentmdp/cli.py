@@ -26,6 +26,7 @@ from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
+from latentmdp.commands.study import study_app
 from latentmdp.errors import KernelCacheWarning, ModelError, RepairWarning
 from latentmdp.printing import printable
 
@@ -57,6 +58,7 @@ for name, function in (
     ("compile", compile_command),
 ):
     app.command(name)(function)
+app.add_typer(study_app, name="study")
 
 
 def _print_version(asked: bool) -> None:

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from latentmdp.domains import make
+from latentmdp.builtin_domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
@@ -17,10 +17,10 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     """Episodes of a latent MDP; the hidden context is told when the episode is over.
 
     Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
-    steps and never terminate earlier. `info["symbol"]` is what a `PolicyGraph` sees besides the
-    next state; `info["context"]` is there at the last step only. Where the model has unavailable
-    actions, `info["action_mask"]` says which are available in the state, 1 or 0 for each, as
-    `action_space.sample` takes it; playing another one is an error.
+    steps (never, if that is infinite) and never terminate earlier. `info["symbol"]` is what a
+    `PolicyGraph` sees besides the next state; `info["context"]` is there at the last step only.
+    Where the model has unavailable actions, `info["action_mask"]` says which are available in the
+    state, 1 or 0 for each, as `action_space.sample` takes it; playing another one is an error.
     `reset(options={"context": m})` forces the context.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from latentmdp.domains import make
+from latentmdp.builtin_domains import make
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP

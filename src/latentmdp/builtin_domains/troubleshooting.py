@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, require_size
+from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
 from latentmdp.errors import ModelError
 from latentmdp.model import MAX_HORIZON, LatentMDP
 
