@@ -88,11 +88,11 @@ def back_up_nodes(tree, model, node, n_nodes):
 
 
 @kernel
-def back_up_all(tree, model):
-    """One pass over all inner nodes, the latest first."""
-    for n in range(tree.used[N_NODES]):
-        tree.queue[n] = n
-    back_up_nodes(tree, model, tree.queue, tree.used[N_NODES])
+def back_up_range(tree, model, begin, end):
+    """One pass over the inner nodes from `begin` to before `end`, the latest first."""
+    for n in range(begin, end):
+        tree.queue[n - begin] = n
+    back_up_nodes(tree, model, tree.queue, end - begin)
 
 
 @kernel
@@ -145,7 +145,7 @@ def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, w
         leaves, threshold = leaf_threshold(tree, n_queue, tiny)
         new = tree.used[N_NODES]
         room = expand_leaves(tree, model, n_queue, tiny, threshold, H, widest)
-        tighten_leaves(tree, grid, grid_level, new)
+        tighten_leaves(tree, grid, grid_level, new, tree.used[N_NODES])
         for i in range(n_queue):
             tree.reach[tree.queue[i]] = -1.0
         moved = back_up_nodes(tree, model, tree.queue, n_queue)

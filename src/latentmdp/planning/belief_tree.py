@@ -15,7 +15,7 @@ from latentmdp.kernels.history_tree_search import (
     CLOSED,
     EXHAUSTED,
     FULL,
-    back_up_all,
+    back_up_range,
     count_policy,
     search_tree,
     write_tree_policy,
@@ -28,6 +28,7 @@ from latentmdp.planning.observations import Start
 from latentmdp.planning.policy_parts import PolicyParts
 
 NEVER = 2**62  # work that no search does
+PASS_NODES = 200_000  # to tighten or back up between two looks at the clock
 
 
 class TreeSearch:
@@ -46,7 +47,7 @@ class TreeSearch:
         self.grid_work = 0  # spent on finer grids
         self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
         plant_tree(self.tree, start.state, start.belief)
-        tighten_leaves(self.tree, corners, 0, 0)
+        tighten_leaves(self.tree, corners, 0, 0, self.nodes)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
         self.extended = False  # whether the tree was given work beyond that
@@ -148,8 +149,15 @@ class TreeSearch:
             return
         self.grids.append(grid)
         self.grid_work += work
-        tighten_leaves(self.tree, grid, len(self.grids) - 1, 0)
-        back_up_all(self.tree, self.observations)
+        level, n = len(self.grids) - 1, self.nodes
+        for begin in range(0, n, PASS_NODES):
+            if budget.reason():
+                return
+            tighten_leaves(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
+        for end in range(n, 0, -PASS_NODES):
+            if budget.reason():
+                return
+            back_up_range(self.tree, self.observations, max(end - PASS_NODES, 0), end)
         self._schedule_grid()
 
     def _schedule_grid(self) -> None:
