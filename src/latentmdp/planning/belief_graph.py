@@ -27,7 +27,7 @@ from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import Start
 from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
 
-FIRST_CUT = 1e-6  # what is reached with less is not followed while anything else is left
+FIRST_CUT = 1e-6  # nodes reached with less are not followed while there are others to expand
 DRIFT_SHARE = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
 NOTICE_SHARE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
 BATCH_SHARE = 0.15  # beliefs expanded per round, relative to those expanded already
@@ -108,12 +108,12 @@ class GraphSearch:
         self.round += 1
         drift, notice = DRIFT_SHARE * allowed / self.horizon, NOTICE_SHARE * allowed
         chosen = self._choose()
-        if len(chosen) == 0:  # what is left lies where hardly anything gets
-            if self.cut > 0.0:
+        if len(chosen) == 0:
+            if self.cut > 0.0:  # the rest of the frontier is reached with less than `cut`
                 self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
                 return ""
-            # after a pass over everything the upper policy reaches the whole gap of the root at the
-            # frontier; other actions may tie for the best, so it is all bounds that must stand
+            # The best actions under upper bounds reach no frontier with a gap. Another action may
+            # become the best one as long as any bound moves; if none does, the search is done.
             self._back_up(True, drift, 0.0, budget)
             moved = (self.graph.changed[: self.nodes] == self.round).any()
             return "" if moved or budget.reason() else "stalled"
