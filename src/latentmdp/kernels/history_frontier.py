@@ -7,7 +7,7 @@ from latentmdp.kernels.beliefs import N_BELIEFS, N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_graph import best_graph_action, flat_from, mix_values
 
 MAX_PARTS = 4  # expanded beliefs combined into one upper bound
-LEAST_REACH = 1e-300  # least reach: a node whose reach is 0 would be queued again
+LEAST_REACH = 1e-300  # added instead of 0: a node whose reach is 0 counts as not queued yet
 
 
 @kernel

@@ -210,8 +210,8 @@ def back_up_step(model, grid, t, first, stop):
 def follow_policies(model, grid, fixed, wanted, count):
     """Mark in `wanted (H, S, V)` all points the policies of the marked ones lead to.
 
-    Points of the vertex `fixed` answer for themselves (it is a Markov policy). Puts the numbers of
-    nodes and of successors into `count`.
+    Puts the numbers of nodes and of successors into `count`. Points of vertex `fixed` are not
+    counted: its policy is a Markov table that is part of every policy graph (the default nodes).
     """
     ptr, following, likelihood, belief = model.ptr, model.next, model.likelihood, grid.belief
     cell_ptr, cell_vertex, action = grid.cell_ptr, grid.cell_vertex, grid.action

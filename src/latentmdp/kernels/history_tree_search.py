@@ -96,6 +96,12 @@ def back_up_range(tree, model, begin, end):
 
 
 @kernel
+def back_up_all(tree, model):
+    """One pass over all inner nodes, the latest first."""
+    back_up_range(tree, model, 0, tree.used[N_NODES])
+
+
+@kernel
 def leaf_threshold(tree, n_queue, tiny):
     """`(leaves, threshold)`: how many queued leaves have a gap above `tiny`; their mean score.
 
@@ -145,7 +151,7 @@ def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, w
         leaves, threshold = leaf_threshold(tree, n_queue, tiny)
         new = tree.used[N_NODES]
         room = expand_leaves(tree, model, n_queue, tiny, threshold, H, widest)
-        tighten_leaves(tree, grid, grid_level, new, tree.used[N_NODES])
+        tighten_leaves(tree, grid, grid_level, new)
         for i in range(n_queue):
             tree.reach[tree.queue[i]] = -1.0
         moved = back_up_nodes(tree, model, tree.queue, n_queue)

@@ -91,6 +91,13 @@ def empty_grid(observations: ObservationModel, horizon: int, n_states: int, N: i
     return grid
 
 
+def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
+    """The grid with its cells, bounds still to be backed up; in one call."""
+    grid = empty_grid(observations, horizon, n_states, N)
+    link_vertices(observations, grid, 0, len(grid.belief))
+    return grid
+
+
 def _pieces(n: int, cost: int) -> list[tuple[int, int]]:
     """`n` items of equal cost in ranges `(first, stop)` of about `PIECE_COST`."""
     length = max(1, PIECE_COST // max(cost, 1))

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.kernels.beliefs import N_NODES, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid
-from latentmdp.kernels.history_tree import plant_tree, tighten_leaves
+from latentmdp.kernels.history_tree import plant_tree, tighten_leaf_range, tighten_leaves
 from latentmdp.kernels.history_tree_search import (
     CLOSED,
     EXHAUSTED,
@@ -47,7 +47,7 @@ class TreeSearch:
         self.grid_work = 0  # spent on finer grids
         self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
         plant_tree(self.tree, start.state, start.belief)
-        tighten_leaves(self.tree, corners, 0, 0, self.nodes)
+        tighten_leaves(self.tree, corners, 0, 0)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
         self.extended = False  # whether the next grid was put off once
@@ -154,7 +154,7 @@ class TreeSearch:
         for begin in range(0, n, PASS_NODES):
             if budget.reason():
                 return
-            tighten_leaves(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
+            tighten_leaf_range(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
         for end in range(n, 0, -PASS_NODES):
             if budget.reason():
                 return
