@@ -22,7 +22,7 @@ LAYERS = [
     | {"choices", "notebook", "horizons", "outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
-    {"evaluation", "drawing", "environments", "trajectories"},
+    {"evaluation", "drawing", "environments", "trajectories", "datasets"},
     {"planning"},
     {"optimism"},
     {"learning", "fitting"},
