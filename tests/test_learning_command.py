@@ -218,7 +218,7 @@ def test_a_full_disk_in_the_middle_loses_nothing(capsys, tmp_path: Path, monkeyp
         return state_writer(state)
 
     monkeypatch.setattr("latentmdp.learning.folder.state_writer", full)
-    monkeypatch.setattr("latentmdp.commands._runs.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("latentmdp.learning.playing.CHECKPOINT_SECONDS", 0.0)
     assert cli.run([*command, "--out", str(out)]) == 2
     assert "run.npz: cannot be written: no space left" in capsys.readouterr().err
     monkeypatch.undo()

@@ -39,6 +39,7 @@ _HOME = {
     "load_run": "learning.run",
     "Fit": "fitting",
     "fit": "fitting",
+    "off_policy": "fitting.off_policy",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
@@ -46,6 +47,9 @@ _HOME = {
     "play_lower_bound": "theory.lower_bound",
     "symmetrize": "theory.symmetrization",
     "audit": "theory.audit",
+    "Study": "experiments.study",
+    "sweep": "experiments.study",
+    "load_runs": "experiments.study",
     "write_report": "report",
     "from_gymnasium": "environments",
     "HindsightEnv": "environments",
@@ -74,6 +78,7 @@ if TYPE_CHECKING:
     )
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
+    from latentmdp.experiments.study import Study, load_runs, sweep
     from latentmdp.fitting import Fit, fit
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env

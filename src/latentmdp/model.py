@@ -1,9 +1,10 @@
 """`LatentMDP`: `M` tabular MDPs on shared states and actions, in canonical sparse form.
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
-`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
-`number_transitions` where rewards sit on transitions), with hidden rewards always 0.
+`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is
+the outcome's `symbol`: with observed rewards the number of the reward among the contexts' rewards
+there (`canonical.rank_rewards`; `number_transitions` where rewards sit on transitions), with hidden
+rewards always 0.
 """
 
 import dataclasses

@@ -163,6 +163,13 @@ Discount = Annotated[
         "--discount", metavar="D", help="In place of the model's own.", show_default=False
     ),
 ]
+NormalizeRows = Annotated[
+    bool,
+    typer.Option(
+        "--normalize-rows",
+        help="Divide distributions of a file that sum to 1 within 1e-6 by their sum, and say so.",
+    ),
+]
 Start = Annotated[
     str | None,
     typer.Option(
@@ -186,6 +193,8 @@ AsJson = Annotated[
 
 # ---------------------------------------------------------------------- models
 
+NEARLY_ONE = 1e-6  # how far --normalize-rows lets a sum be from 1
+
 
 def read_model(
     source: str,
@@ -193,6 +202,7 @@ def read_model(
     horizon: int | None = None,
     discount: float | None = None,
     start: str | None = None,
+    normalize_rows: bool = False,
 ) -> "LatentMDP":
     """The model that MODEL and its options name: a domain's spec string, else a file."""
     from latentmdp.builtin_domains import DOMAINS, make
@@ -206,8 +216,9 @@ def read_model(
         return _changed(model, horizon, discount, start)
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
         return load(
-            source, observe_rewards=observe, horizon=horizon, discount=discount, start=start
-        )
+            source, observe_rewards=observe, horizon=horizon, discount=discount, start=start,
+            normalize=NEARLY_ONE if normalize_rows else False,
+        )  # fmt: skip
     try:
         make(source)
     except ModelError as error:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-CHECKPOINT_SECONDS = 5.0
 STOP_CHECK_SECONDS = 0.1  # how often a process looks whether it is to stop
 
 
@@ -46,15 +45,12 @@ class RunTask(NamedTuple):
 
     def begin(self) -> "Run":
         """The run with no episode played yet, or as its checkpoint has it."""
-        from latentmdp.learning.run import Run, load_run
-        from latentmdp.learning.session import Session
-        from latentmdp.learning.solvers import Answer
+        from latentmdp.learning.playing import begin
+        from latentmdp.learning.run import load_run
 
         if self.model is None or self.spec is None:
             return load_run(str(self.place))
-        oracle = None if self.policy is None else Answer(self.policy, *self.optimal)
-        session = Session(self.model, self.spec, oracle)
-        return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
+        return begin(self.model, self.spec, self.optimal, self.policy, self.seconds_optimal)
 
 
 def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
@@ -95,28 +91,23 @@ def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
     In a process of its own it says under its `number` how many episodes it has played.
     """
     from latentmdp.learning.folder import locked
-    from latentmdp.learning.run import Run
+    from latentmdp.learning.playing import play
 
-    with _busy, nullcontext() if task.place is None else locked(task.place):
+    place = task.place
+    with _busy, nullcontext() if place is None else locked(place):
         run = task.begin()
-        session = run.session()
+        save = None if place is None else lambda so_far: so_far.checkpoint(place)
+        with _progress(run, quiet) as show:
 
-        def now() -> Run:
-            return Run(run.model, session.state(), run.optimal, run.seconds_optimal)
-
-        with _progress(session, run.optimal[0], quiet) as show:
-            saved = time.monotonic()
-            while session.done < session.target and not _stop.is_set():
-                session.next_phase(stop=_stop.is_set)
-                show()
+            def tell(session: "Session") -> None:
                 if _episodes is not None:
                     _episodes[number] = session.done
-                if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    now().checkpoint(task.place)
-                    saved = time.monotonic()
-        found = now()
-        if task.place is not None:
-            found.save(task.place, overwrite=True)  # it is the folder's own run
+                if show is not None:
+                    show(session)
+
+            found = play(run, _stop.is_set, save, tell)
+        if place is not None:
+            found.save(place, overwrite=True)  # it is the folder's own run
         shown = found.in_user_units() if task.user_units else found
         words = found.model.units_in_words
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
@@ -147,21 +138,21 @@ def _watch(stop_workers: Any, parent: int) -> None:
 
 
 @contextmanager
-def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
+def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
     """A line with episodes, updates, regret so far and the time left, on standard error."""
     if quiet:
-        yield lambda: None
+        yield None
         return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    started, first = time.monotonic(), session.done
+    started, first, best = time.monotonic(), run.episodes, run.optimal[0]
     shown_at, regret, phases = 0.0, 0.0, 0
-    units = f" {session.model.units}" if session.model.units else ""
+    units = f" {run.units}" if run.units else ""
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
-        def show() -> None:
+        def show(session: "Session") -> None:
             nonlocal shown_at, regret, phases
             now = time.monotonic()
             if now - shown_at < 0.2:

@@ -10,6 +10,7 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    NormalizeRows,
     Start,
     complete_model,
     read_model,
@@ -39,12 +40,13 @@ def convert_command(
     horizon: Horizon = None,
     discount: Discount = None,
     start: Start = None,
+    normalize_rows: NormalizeRows = False,
     json: AsJson = False,
 ) -> None:
     """Write a model to a file, in the format of its ending."""
     from latentmdp.formats import not_held, save
 
-    model = read_model(source, hidden_rewards, horizon, discount, start)
+    model = read_model(source, hidden_rewards, horizon, discount, start, normalize_rows)
     save(model, target)
     lost = not_held(model, target)
     if json:

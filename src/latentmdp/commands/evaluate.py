@@ -10,6 +10,7 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
     PolicyArgument,
     Start,
     UserUnits,
@@ -30,6 +31,7 @@ def evaluate_command(
     horizon: Horizon = None,
     discount: Discount = None,
     start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -37,7 +39,7 @@ def evaluate_command(
     from latentmdp.evaluation import evaluate, return_distribution
     from latentmdp.formats import load_policy
 
-    found = read_model(model, hidden_rewards, horizon, discount, start)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     graph = load_policy(policy, found)
     result = evaluate(found, graph)

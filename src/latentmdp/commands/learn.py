@@ -14,6 +14,7 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    NormalizeRows,
     Start,
     UserUnits,
     complete_algorithm,
@@ -130,6 +131,7 @@ def learn_command(
     horizon: Horizon = None,
     discount: Discount = None,
     start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -148,7 +150,7 @@ def learn_command(
             many = tasks[0].place != resume
             lock.enter_context(locked(out))
         else:
-            found = read_model(str(model), hidden_rewards, horizon, discount, start)
+            found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
             many = seeds is not None
             asked: dict[str, Any] = {

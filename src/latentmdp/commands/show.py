@@ -11,6 +11,7 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
     Start,
     UserUnits,
     read_model,
@@ -30,11 +31,12 @@ def show_command(
     horizon: Horizon = None,
     discount: Discount = None,
     start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Sizes, totals, where the contexts differ, a picture."""
-    found = read_model(model, hidden_rewards, horizon, discount, start)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     description = found.describe()
     if out is not None:

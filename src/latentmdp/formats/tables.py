@@ -176,17 +176,27 @@ def _number(path: PathLike, name: str, cell: str, row: int) -> float:
         raise refusal(path, f"{name} must be a number; in data row {row} it is {found}") from None
 
 
-def _column_places(
-    path: PathLike, line: bytes, columns: Sequence[str], optional: Sequence[str]
-) -> dict[str, int]:
-    """Where each column stands, by the header line."""
+def column_names(path: PathLike) -> list[str]:
+    """The names in the header line."""
+    with opened(path) as file:
+        return _names(path, file.readline(LONGEST_HEADER + 1))
+
+
+def _names(path: PathLike, line: bytes) -> list[str]:
     try:
         if len(line) > LONGEST_HEADER:
             raise refusal(path, "the header line must be at most 10000 bytes long")
         header = next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise refusal(path, f"the header cannot be read: {reason(error)}") from None
-    names = [name.strip() for name in header]
+    return [name.strip() for name in header]
+
+
+def _column_places(
+    path: PathLike, line: bytes, columns: Sequence[str], optional: Sequence[str]
+) -> dict[str, int]:
+    """Where each column stands, by the header line."""
+    names = _names(path, line)
     there = [*columns, *(name for name in optional if name in names)]
     for name in there:
         if names.count(name) != 1:
