@@ -14,11 +14,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.availability import Mask
 from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
@@ -36,7 +37,21 @@ if TYPE_CHECKING:
 
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
-    from latentmdp.optimism.known import Known
+
+
+class Problem(Protocol):
+    """What a policy must fit: a model, or what a learner knows of one."""
+
+    @property
+    def H(self) -> int: ...
+    @property
+    def S(self) -> int: ...
+    @property
+    def A(self) -> int: ...
+    @property
+    def allowed(self) -> Mask | None: ...
+    @property
+    def stand_in(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -497,7 +512,7 @@ POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name !
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
+def check_fits(model: Problem, policy: PolicyGraph) -> None:
     """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
@@ -529,7 +544,7 @@ def check_fits(model: "LatentMDP | Known", policy: PolicyGraph) -> None:
             )
 
 
-def playable(model: "LatentMDP | Known", policy: PolicyGraph) -> PolicyGraph:
+def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     """The policy with the first available action of the state in place of unavailable ones.
 
     Their rows are the same, so it has the same value to the bit, and the same successors.
