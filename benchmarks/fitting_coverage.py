@@ -1,8 +1,8 @@
 """How often do the intervals of `fit.evaluate` cover? Over simulated logs of known models.
 
-`python benchmarks/fitting_coverage.py [LOGS [DOMAIN ...]]` (default: 500 per line, all domains). A log has uniformly random
-actions. Fixed: the best Markov policy of the true model, which does not depend on the log. Chosen:
-the best Markov policy of the fitted model, judged by the same log.
+`python benchmarks/fitting_coverage.py [LOGS [DOMAIN ...]]` (default: 500 per line, all domains).
+A log has uniformly random actions. Fixed: the best Markov policy of the true model, which does not
+depend on the log. Chosen: the best Markov policy of the fitted model, judged by the same log.
 """
 
 import sys
@@ -20,7 +20,7 @@ DOMAINS = {  # name: (spec, episodes of a log)
     "riverswim": ("riverswim", 300),
     "thin garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 40),
 }
-PRIORS = (0.0, 0.5, 1.0)
+PRIORS = (0.0, 0.1, 0.5)
 DRAWS = 200
 
 

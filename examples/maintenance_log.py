@@ -31,12 +31,17 @@ CURE = {"bearing": "grease", "mount": "tighten"}  # a seal needs the overhaul
 CURED, BREAKS = 0.75, 0.35  # chance that the cure works; that a rough machine breaks
 
 
-def work(fault: str, draw: random.Random) -> list[tuple[int, str, str, float, bool]]:
+def habit(week: int, condition: str, draw: random.Random) -> str:
+    """What the mechanics of the log do."""
+    return draw.choices(ACTIONS, HABIT[condition])[0]
+
+
+def work(fault: str, draw: random.Random, choose=habit) -> list[tuple[int, str, str, float, bool]]:
     """One machine: `(week, condition, action, profit, whether that was the end)`."""
     rows, condition = [], 0 if draw.random() < 0.6 else 1
     for week in range(WEEKS):
         name = CONDITIONS[condition]
-        action = draw.choices(ACTIONS, HABIT[name])[0]
+        action = choose(week, name, draw)
         profit = INCOME[name] - COST[action] + draw.gauss(0.0, 0.05)
         over = action == "overhaul"
         if over:
@@ -54,15 +59,17 @@ def work(fault: str, draw: random.Random) -> list[tuple[int, str, str, float, bo
 
 
 def main() -> None:
-    """Write the log to the file that the command names."""
+    """Write the log to the file that the command names, or to maintenance_log.csv."""
     draw = random.Random(20)
-    with open(sys.argv[1], "w", newline="", encoding="utf-8") as file:
+    path = sys.argv[1] if len(sys.argv) > 1 else "maintenance_log.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("job", "week", "condition", "action", "profit", "stopped", "fault"))
         for job in range(1, JOBS + 1):
             fault = draw.choices(list(FAULTS), list(FAULTS.values()))[0]
             for week, condition, action, profit, over in work(fault, draw):
                 writer.writerow((job, week, condition, action, profit, over, fault))
+    print(f"{path}: {JOBS} jobs")
 
 
 if __name__ == "__main__":

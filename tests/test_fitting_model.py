@@ -119,7 +119,7 @@ def test_worth_is_the_value_in_the_model_and_quantiles_of_draws(seed):
     policy = lm.PolicyGraph.from_table(table)
     assert worth.value == lm.evaluate(found.model, policy).value
     values = [lm.evaluate(drawn, policy).value for drawn in found.sample(50, 3)]
-    assert (worth.lower, worth.upper) == tuple(np.quantile(values, [0.1, 0.9]))
+    assert (worth.lower, worth.upper) == pytest.approx(np.quantile(values, [0.1, 0.9]))
     assert worth.assumed_steps >= 0.0
 
 

@@ -131,6 +131,17 @@ def test_an_end_may_be_one_in_some_contexts_only():
     assert model.R[:, 1, 0].tolist() == [0, 3]
 
 
+def test_actions_without_rows_are_unavailable():
+    frame = pd.DataFrame(
+        {"state": ["a", "a", "b"], "action": ["x", "y", "y"], "next_state": ["b", "a", "end"],
+         "probability": 1.0, "reward": [1.0, 2.0, 3.0]}
+    )  # fmt: skip
+    model = lm.LatentMDP.from_frame(frame, 2, start="a")
+    assert model.allowed.tolist() == [[True, True], [False, True], [True, True]]
+    assert back(model.to_frame(), model) == model
+    assert len(model.to_frame()) == 5  # and not the row that the unavailable action repeats
+
+
 def test_columns_may_be_called_otherwise_and_sit_in_the_index():
     other = ROWS.rename(columns={"context": "scenario", "probability": "p", "state": "from"})
     words = {"context": "scenario", "probability": "p", "state": "from"}
@@ -207,7 +218,7 @@ def changed(**values):
         (changed(state=(2, [1])), START, "'state' must hold names or numbers"),
         (changed(state=(2, "  ")), START, "must have 1 to 1000 characters"),
         (changed(state=(2, "x" * 2000)), START, "must have 1 to 1000 characters"),
-        (changed(context=(0, 7), action=(1, "7")), START, "for every action"),
+        (changed(context=(0, 7), action=(1, "7")), START, "an action must have outcomes"),
         (changed(state=(0, 1), next_state=(0, "1")), START, "two are called '1'"),
         (
             changed(probability=(2, "much")),
@@ -227,7 +238,7 @@ def changed(**values):
         (
             changed(action=(2, "dive")),
             START,
-            "'left' must have outcomes for every action in context",
+            "an action must have outcomes in all contexts",
         ),
         (ROWS, {}, "the first state must be given"),
         (ROWS, {"start": "middle"}, "there is no state 'middle'; there are 'left', 'right'"),

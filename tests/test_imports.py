@@ -19,14 +19,14 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"horizons", "outcome_table", "frames"},
-    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
+    | {"choices", "notebook", "horizons", "outcome_table", "frames"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
     {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
     {"learning", "fitting"},
-    {"theory"},
+    {"theory", "catalogue"},
     {"experiments"},
     {"report", "plot", "demo"},
     {"commands", "cli", "__main__"},

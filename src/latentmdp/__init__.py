@@ -26,7 +26,9 @@ _HOME = {
     "save": "formats",
     "load_policy": "formats",
     "save_policy": "formats",
-    "make": "domains",
+    "make": "builtin_domains",
+    "domains": "catalogue",
+    "algorithms": "catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "optimistic_plan": "optimism",
@@ -37,6 +39,7 @@ _HOME = {
     "load_run": "learning.run",
     "Fit": "fitting",
     "fit": "fitting",
+    "off_policy": "fitting.off_policy",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
@@ -48,6 +51,8 @@ _HOME = {
     "sweep": "experiments.study",
     "load_runs": "experiments.study",
     "write_report": "report",
+    "from_gymnasium": "environments",
+    "HindsightEnv": "environments",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -60,13 +65,20 @@ if TYPE_CHECKING:
 
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.builtin_domains import make
+    from latentmdp.catalogue import algorithms, domains
     from latentmdp.cursor import Cursor
-    from latentmdp.domains import make
-    from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
+    from latentmdp.environments import (
+        HindsightEnv,
+        LatentMDPEnv,
+        LatentMDPVectorEnv,
+        from_gymnasium,
+    )
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.experiments.study import Study, load_runs, sweep
     from latentmdp.fitting import Fit, fit
+    from latentmdp.fitting.off_policy import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn

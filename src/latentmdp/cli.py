@@ -27,7 +27,7 @@ from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.commands.study import study_app
-from latentmdp.errors import KernelCacheWarning, ModelError
+from latentmdp.errors import KernelCacheWarning, ModelError, RepairWarning
 from latentmdp.printing import printable
 
 _PLAIN_FORMAT = warnings.formatwarning
@@ -144,7 +144,7 @@ def main() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Our own warning in one line, others as Python shows them."""
-    if not issubclass(category, KernelCacheWarning):
+    if not issubclass(category, KernelCacheWarning | RepairWarning):
         return _PLAIN_FORMAT(message, category, *where, **more)
     return f"latentmdp: {printable(str(message))}\n"
 

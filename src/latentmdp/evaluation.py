@@ -48,6 +48,22 @@ class Evaluation:
             }
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the value, and a table by context."""
+        from latentmdp import notebook
+
+        low, high = min(0.0, float(self.contexts.min())), float(self.contexts.max())
+        names = self.context_names or [str(m) for m in range(len(self.contexts))]
+        columns = (names, *(x.tolist() for x in (self.weights, self.contexts)))
+        deviations = np.sqrt(np.maximum(self.context_variances, 0.0)).tolist()
+        rows = [
+            (name, w, value, sd, notebook.bar(value, low, high))
+            for name, w, value, sd in zip(*columns, deviations, strict=True)
+        ]
+        headers = ("context", "weight", "value", "standard deviation", "")
+        heading = f"value {self.value:.6g}, standard deviation {max(self.variance, 0.0) ** 0.5:.6g}"
+        return notebook.page(heading, notebook.table(headers, rows))
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{x:.6g}" for x in self.contexts[:SHOWN])
         more = f", ... {len(self.contexts)} in all" if len(self.contexts) > SHOWN else ""

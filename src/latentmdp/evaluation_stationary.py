@@ -4,8 +4,9 @@ In context `m` the nodes of a stationary policy are a Markov chain `P_m`. Values
 `(I - d P_m) alpha = r_m` for the discount `d`; the variance of the discounted total solves
 `(I - d^2 P_m) v = what the outcome of this step decides`; the discounted numbers of visits solve
 `(I - d P_m)^T g = start`. Each matrix has a dominant diagonal: up to `MOST_FACTORED` nodes it is
-factored (SuperLU, one step of refinement); beyond that sweeps of Gauss and Seidel go on until what
-is left, at most the last change times `d / (1 - d)`, is rounding error.
+factored (SuperLU, one step of refinement); beyond that it is solved one strong component at a time,
+by sweeps of Gauss and Seidel until what is left, at most the last change times `d / (1 - d)`, is
+rounding error.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
-MOST_FACTORED = 3_000  # nodes; a full factor of so many takes 72 MB
+MOST_FACTORED = 1_000  # nodes; a full factor of so many takes 8 MB
 
 
 class Steps(NamedTuple):
@@ -57,6 +58,12 @@ def discounted_values(
     return alpha, variance
 
 
+def context_values(model: LatentMDP, policy: PolicyGraph, m: int) -> Floats:
+    """`(N,)` values of the nodes in context `m` alone."""
+    steps = steps_of(model, policy, m)
+    return solve_chain(steps, model.discount, _add(steps, steps.prob * steps.reward, policy.N))
+
+
 def discounted_reach(model: LatentMDP, policy: PolicyGraph) -> Floats:
     """`(N, M)` expected discounted number of visits to each node in each context, times `w`."""
     start = np.zeros((policy.N, model.M))
@@ -80,29 +87,34 @@ def _follow(possible: np.ndarray, node: Ints, after: Ints) -> None:
 
 def solve_chain(steps: Steps, d: float, right: Floats, transposed: bool = False) -> Floats:
     """`x` with `(I - d P) x = right`, or `(I - d P)^T x = right`; exact up to rounding."""
-    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse import csc_array, csr_array, eye_array
 
     N = len(right)
-    places = (steps.after, steps.node) if transposed else (steps.node, steps.after)
-    P = csc_array((steps.prob, places), shape=(N, N))
     if N <= MOST_FACTORED:
         from scipy.sparse.linalg import splu
 
-        matrix = (eye_array(N, format="csc") - d * P).tocsc()
+        places = (steps.after, steps.node) if transposed else (steps.node, steps.after)
+        matrix = csc_array(eye_array(N) - d * csc_array((steps.prob, places), shape=(N, N)))
         matrix.indices = matrix.indices.astype(np.int32)
         matrix.indptr = matrix.indptr.astype(np.int32)
         factor = splu(matrix)
         x: Any = factor.solve(right)
         return x + factor.solve(right - matrix @ x)
-    from latentmdp.kernels.controller_sweeps import sweep_chain  # Numba loads slowly
+    from latentmdp.kernels.controller_sweeps import solve_in_order, strong_components
 
-    by_row = P.tocsr()
+    P = csr_array((steps.prob, (steps.node, steps.after)), shape=(N, N))
+    order, start = np.empty(N, dtype=np.int64), np.empty(N + 1, dtype=np.int64)
+    components = strong_components(*_indices(P), order, start)
+    by_row = csr_array(P.T) if transposed else P
     x = np.zeros(N)
-    sweep_chain(
-        by_row.indptr.astype(np.int64), by_row.indices.astype(np.int64), by_row.data, d, right, x,
-        transposed,
-    )  # fmt: skip
+    solve_in_order(
+        *_indices(by_row), by_row.data, d, right, order, start, components, transposed, x
+    )
     return x
+
+
+def _indices(matrix: Any) -> tuple[Ints, Ints]:
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
 
 
 def _add(steps: Steps, values: Floats, N: int) -> Floats:

@@ -11,8 +11,10 @@ from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import (
     Axis,
     Outcomes,
+    agreed,
     build_model,
     check_names,
+    check_size,
     first_probabilities,
     first_states,
     label_text,
@@ -34,6 +36,8 @@ def model_frame(model: LatentMDP, names: bool = True) -> "pd.DataFrame":
     import pandas as pd  # loads slowly
 
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
+    listed = model.listed_rows[row]  # not what unavailable actions repeat
+    row = row[listed]
     pair, action = np.divmod(row, model.A)
     context, state = np.divmod(pair, model.S)
     return pd.DataFrame(
@@ -41,9 +45,9 @@ def model_frame(model: LatentMDP, names: bool = True) -> "pd.DataFrame":
             "context": named(model.context_names if names else None, context),
             "state": named(model.state_names if names else None, state),
             "action": named(model.action_names if names else None, action),
-            "next_state": named(model.state_names if names else None, model.next),
-            "probability": model.prob.copy(),
-            "reward": model.reward.copy(),
+            "next_state": named(model.state_names if names else None, model.next[listed]),
+            "probability": model.prob[listed],
+            "reward": model.reward[listed],
             "weight": model.w[context],
             "first": model.nu[context, state],
         }
@@ -197,28 +201,23 @@ def _outcomes(table: _Table) -> Outcomes:
         contexts, (context,) = table.labels("context", "context")
     prob, reward = table.floats("probability"), table.floats("reward")
     table.refuse_where(prob < 0.0, "probability", "must be at least 0")
-    return Outcomes(
-        context, state, action, following, prob, reward, contexts, states, actions
-    )  # fmt: skip
+    o = Outcomes(context, state, action, following, prob, reward, contexts, states, actions)
+    check_size(o)
+    return o
 
 
 def _weight_column(table: _Table, o: Outcomes) -> Floats:
     """`(M,)` from a column that says the same in all rows of a context."""
     rule = "must be the same in all rows of a context"
-    return _agreed(table, "weight", o.context, o.contexts.size, rule)
+    w, differs = agreed(table.floats("weight"), o.context, o.contexts.size)
+    table.refuse_where(differs, "weight", rule)
+    return w
 
 
 def _first_column(table: _Table, o: Outcomes) -> Floats:
     """`(M, S)` from a column that says the same in all rows of a context and state."""
     M, S, _ = o.sizes
     rule = "must be the same in all rows of a context and state"
-    return _agreed(table, "first", o.context * S + o.state, M * S, rule).reshape(M, S)
-
-
-def _agreed(table: _Table, meaning: str, place: Ints, size: int, rule: str) -> Floats:
-    """`(size,)` what the first row of each place says; all others must say the same."""
-    given, found = table.floats(meaning), np.zeros(size)
-    places, first = np.unique(place, return_index=True)
-    found[places] = given[first]
-    table.refuse_where(given != found[place], meaning, rule)
-    return found
+    nu, differs = agreed(table.floats("first"), o.context * S + o.state, M * S)
+    table.refuse_where(differs, "first", rule)
+    return nu.reshape(M, S)

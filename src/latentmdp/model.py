@@ -1,9 +1,10 @@
 """`LatentMDP`: `M` tabular MDPs on shared states and actions, in canonical sparse form.
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
-`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
-`number_transitions` where rewards sit on transitions), with hidden rewards always 0.
+`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is
+the outcome's `symbol`: with observed rewards the number of the reward among the contexts' rewards
+there (`canonical.rank_rewards`; `number_transitions` where rewards sit on transitions), with hidden
+rewards always 0.
 """
 
 import dataclasses
@@ -62,6 +63,14 @@ class Layout:
                     )
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Which state of a POMDP a context and a state stand for; `.policyx` files speak of those."""
+
+    state: Ints  # (M, S), or -1 where there is none
+    hidden: int  # joint values of what is not fully observable: state % hidden
+
+
 @dataclass(frozen=True, eq=False)
 class LatentMDP:
     """A latent MDP, frozen and validated once.
@@ -96,6 +105,9 @@ class LatentMDP:
     reward_shift: float = 0.0
     allowed: Mask | None = None  # (S, A) available actions; None: all. The rows of the others
     # repeat those of the first available action of their state (`availability.py`)
+    origin: Origin | None = dataclasses.field(
+        default=None, compare=False
+    )  # if it was read from a POMDP
 
     # ------------------------------------------------------------------ building
 
@@ -220,12 +232,13 @@ class LatentMDP:
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
+        An action without rows in a state, in all contexts, is unavailable there.
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
         else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
         `nu` (an array), else the column `first`, the probability of starting in this row's state in
-        its context. `options`: `observe_rewards`, `discount`, `max_return` (here None: any finite
-        rewards) and labels, as in `from_rows`.
+        its context. `options`: `observe_rewards`, `discount`, `normalize`, `max_return` (here None:
+        any finite rewards) and labels, as in `from_rows`.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame(
@@ -580,9 +593,23 @@ class LatentMDP:
         return all(
             np.array_equal(getattr(self, f.name), getattr(other, f.name))
             for f in dataclasses.fields(self)
+            if f.compare
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp import notebook
+
+        names = self.context_names or [str(m) for m in range(self.M)]
+        weights = (float(x) for x in self.w)
+        rows = [
+            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
+        ]
+        return notebook.page(
+            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
+        )
 
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
@@ -597,6 +624,7 @@ class LatentMDP:
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
+    "origin",
 )  # fmt: skip
 
 

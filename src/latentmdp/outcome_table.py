@@ -2,7 +2,7 @@
 
 Contexts, states and actions are numbers from 0 or names of any kind, which become names of the
 model. A state that has no rows in a context ends the episode there: it stays where it is and pays
-nothing.
+nothing. An action that has no rows in a state, in all contexts, is unavailable there.
 """
 
 import re
@@ -116,7 +116,35 @@ def build_model(
 
 
 def completed(o: Outcomes) -> Outcomes:
-    """With rows for the states that have none in a context: they stay, with reward 0."""
+    """With rows for the states that have none in a context: they stay, with reward 0.
+
+    An action without rows in all contexts is unavailable; in some of them only it is refused.
+    """
+    M, S, A = o.sizes
+    most = check_size(o)
+    lines = np.bincount((o.context * S + o.state) * A + o.action, minlength=M * S * A)
+    lines = lines.reshape(M, S, A)
+    ends = lines.max(axis=2) == 0  # (M, S) the episode is over there
+    available = lines.max(axis=0) > 0  # (S, A)
+    _check_actions(o, available & (lines == 0) & ~ends[:, :, None])
+    available[~available.any(axis=1)] = True
+    context, state, action = np.nonzero(ends[:, :, None] & available)
+    first = lines[:, np.arange(S), available.argmax(axis=1)].sum(axis=0)
+    repeated = int(((A - available.sum(axis=1)) * np.maximum(first, M)).sum())
+    if repeated > most:
+        raise ModelError(
+            f"a table of {len(o.prob)} outcomes may have at most {most} more where an action is "
+            f"unavailable and stands for another one; {S} states x {A} actions need {repeated}"
+        )
+    if len(state) == 0:
+        return o
+    stay = (context, state, action, state, np.ones(len(state)), np.zeros(len(state)))
+    columns: list[Any] = [np.concatenate(pair) for pair in zip(o[:6], stay, strict=True)]
+    return Outcomes._make([*columns, o.contexts, o.states, o.actions])
+
+
+def check_size(o: Outcomes) -> int:
+    """Refuse sizes that the length of the table does not explain; returns how many rows it may."""
     M, S, A = o.sizes
     most = FREE_ROWS + ROWS_PER_LINE * len(o.prob)
     rows = M * S * A
@@ -125,26 +153,18 @@ def completed(o: Outcomes) -> Outcomes:
             f"a table of {len(o.prob)} outcomes may have at most {most} rows (context, state, "
             f"action); {M} contexts x {S} states x {A} actions are {rows}"
         )
-    there = np.zeros(M * S * A, dtype=bool)
-    there[(o.context * S + o.state) * A + o.action] = True
-    actions = there.reshape(M * S, A).sum(axis=1)
-    partly = (actions > 0) & (actions < A)
-    if partly.any():
-        pair = int(np.argmax(partly))
-        a = int(np.argmin(there.reshape(M * S, A)[pair]))
+    return most
+
+
+def _check_actions(o: Outcomes, missing: np.ndarray) -> None:
+    """Refuse the first row of `missing (M, S, A)`: other contexts have the action there."""
+    if missing.any():
+        m, s, a = (int(i) for i in np.argwhere(missing)[0])
         raise ModelError(
-            f"{o.states.name(pair % S)} must have outcomes for every action in "
-            f"{o.contexts.name(pair // S)}, or for none (then the episode ends there); it has none "
-            f"for {o.actions.name(a)}"
+            "an action must have outcomes in all contexts, or in none of them (then it is "
+            f"unavailable in that state); {o.contexts.name(m)}, {o.states.name(s)}, "
+            f"{o.actions.name(a)} has none"
         )
-    (ends,) = np.nonzero(actions == 0)
-    if len(ends) == 0:
-        return o
-    context, state = np.divmod(np.repeat(ends, A), S)
-    action = np.tile(np.arange(A), len(ends))
-    stay = (context, state, action, state, np.ones(len(state)), np.zeros(len(state)))
-    columns: list[Any] = [np.concatenate(pair) for pair in zip(o[:6], stay, strict=True)]
-    return Outcomes._make([*columns, o.contexts, o.states, o.actions])
 
 
 def _with_names(text: str, o: Outcomes) -> str:
@@ -167,15 +187,39 @@ def weights(given: Any, contexts: Axis) -> Floats:
     return _spread("w", given, contexts)
 
 
+def starting_at(model: LatentMDP, start: Any) -> LatentMDP:
+    """The model with this first state: one state, or a mapping from states to probabilities."""
+    states = Axis("state", model.S, model.state_names)
+    try:
+        first = _first_state(start, states)
+    except ModelError as error:
+        if model.state_names is None:
+            raise
+        try:
+            first = _first_state(start, Axis("state", model.S))  # a number, then
+        except ModelError:
+            raise error from None
+    nu = np.tile(first, (model.M, 1))
+    try:
+        return model.replace(nu=nu)
+    except ModelError:
+        return model.replace(nu=nu, max_return=None)  # other totals can be reached from there
+
+
 def first_states(start: Any, o: Outcomes) -> Floats:
     """`(M, S)` from one state, or a mapping from states to probabilities, for all contexts."""
+    return np.tile(_first_state(start, o.states), (o.contexts.size, 1))
+
+
+def _first_state(start: Any, states: Axis) -> Floats:
+    """`(S,)` probabilities."""
     if isinstance(start, (list, set, np.ndarray)):
         raise ModelError(
             "the first state must be a state or a mapping from states to probabilities; found a "
             f"{type(start).__name__} (nu= takes arrays)"
         )
     given = start if _is_mapping(start) else {start: 1.0}
-    return np.tile(_spread("the first state", given, o.states), (o.contexts.size, 1))
+    return _spread("the first state", given, states)
 
 
 def first_probabilities(nu: Any, o: Outcomes) -> Floats:
@@ -185,6 +229,14 @@ def first_probabilities(nu: Any, o: Outcomes) -> Floats:
     if found.shape not in ((S,), (M, S)):
         raise ModelError(f"nu must have the shape ({S},) or ({M}, {S}); it is {found.shape}")
     return np.tile(found, (M, 1)) if found.ndim == 1 else found
+
+
+def agreed(given: Floats, place: Ints, size: int) -> tuple[Floats, np.ndarray]:
+    """`(size,)` what the first line of each place says, and `(n,)` where others say otherwise."""
+    found = np.zeros(size)
+    places, first = np.unique(place, return_index=True)
+    found[places] = given[first]
+    return found, given != found[place]
 
 
 def _spread(name: str, given: Any, axis: Axis) -> Floats:

@@ -3,9 +3,9 @@
 Only whether an outcome is possible matters, not how likely it is:
 `v_{t+1}(m, s) = max over actions and possible outcomes of (r + discount * v_t(m, next))`.
 Step by step this costs `O(H nnz)`. It is a linear map over (max, +), so for few states and many
-steps its `H`-th power comes by squaring, in `O(M S^3 log H)`. Without a last step the fixed point is
-found by policy iteration: a choice of one outcome at each `(m, s)` is a walk, whose discounted sum
-comes by doubling. What is left of the residual is added, so that the bound holds.
+steps its `H`-th power comes by squaring, in `O(M S^3 log H)`. Without a last step the fixed point
+is found by policy iteration: a choice of one outcome at each `(m, s)` is a walk, whose discounted
+sum comes by doubling. What is left of the residual is added, so that the bound holds.
 """
 
 import math

@@ -60,16 +60,21 @@ def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[st
         workers = min(len(tasks), jobs or os.cpu_count() or 1)
         if workers == 1:
             return [run_task(task, quiet) for task in tasks]
-        return _run_in_processes(tasks, workers)
+        return _run_in_processes(tasks, workers, quiet)
 
 
-def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]]:
-    stop_workers = get_context("spawn").Event()
-    with Pool(workers, _begin_run_worker, stop_workers, os.getpid()) as pool:
-        left: Any = [pool.submit(run_task, task, True) for task in tasks]
+def _run_in_processes(tasks: list[RunTask], workers: int, quiet: bool) -> list[dict[str, Any]]:
+    context = get_context("spawn")
+    stop_workers, episodes = context.Event(), context.Array("d", len(tasks), lock=False)
+    with (
+        Pool(workers, _begin_run_worker, stop_workers, os.getpid(), episodes) as pool,
+        _progress_of_all(episodes, quiet) as show,
+    ):
+        left: Any = [pool.submit(run_task, task, True, i) for i, task in enumerate(tasks)]
         futures = list(left)
         while left:
             done, left = wait(left, timeout=STOP_CHECK_SECONDS, return_when=FIRST_EXCEPTION)
+            show(sum(future.done() for future in futures))
             if _stop.is_set() or any(future.exception() for future in done):
                 stop_workers.set()
     try:
@@ -80,8 +85,11 @@ def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]
         raise ModelError(f"a process was killed before its run was done{cure}") from None
 
 
-def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
-    """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
+def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
+    """One run, to its end or to the first Ctrl-C; either way its folder is whole.
+
+    In a process of its own it says under its `number` how many episodes it has played.
+    """
     from latentmdp.learning.folder import locked
     from latentmdp.learning.playing import play
 
@@ -90,7 +98,14 @@ def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
         run = task.begin()
         save = None if place is None else lambda so_far: so_far.checkpoint(place)
         with _progress(run, quiet) as show:
-            found = play(run, _stop.is_set, save, show)
+
+            def tell(session: "Session") -> None:
+                if _episodes is not None:
+                    _episodes[number] = session.done
+                if show is not None:
+                    show(session)
+
+            found = play(run, _stop.is_set, save, tell)
         if place is not None:
             found.save(place, overwrite=True)  # it is the folder's own run
         shown = found.in_user_units() if task.user_units else found
@@ -102,11 +117,14 @@ def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
 
 _stop = StopRequest()  # set when the runs of this process are to end at the next phase
 _busy = threading.Lock()  # held while a run is under way
+_episodes: Any = None  # played so far, by run: shared with the parent
 
 
-def _begin_run_worker(stop_workers: Any, parent: int) -> None:
+def _begin_run_worker(stop_workers: Any, parent: int, episodes: Any) -> None:
     """In a new process: stop when the parent says so, or when it has ended."""
+    global _episodes
     begin_worker(parent, _busy)
+    _episodes = episodes
     threading.Thread(target=_watch, args=(stop_workers, parent), daemon=True).start()
 
 
@@ -150,6 +168,30 @@ def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
                 f"{session.done:.4g} of {session.target:.4g} episodes, "
                 f"{session.learner.updates} updates, regret {regret:.6g}{units}, "
                 f"about {left:.0f} s left"
+            )
+            live.update(Text(text), refresh=True)
+
+        yield show
+
+
+@contextmanager
+def _progress_of_all(episodes: Any, quiet: bool) -> "Iterator[Any]":
+    """A line about runs in processes: how many are done, and what all have played so far."""
+    if quiet:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    started = time.monotonic()
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(done: int) -> None:
+            seconds = time.monotonic() - started
+            text = (
+                f"{done} of {len(episodes)} runs done, {sum(episodes):.4g} episodes in all, "
+                f"{seconds:.0f} s"
             )
             live.update(Text(text), refresh=True)
 

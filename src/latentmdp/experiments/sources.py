@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from latentmdp.domains import DOMAINS, complete_spec, make
+from latentmdp.builtin_domains import DOMAINS, complete_spec, make
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.formats import ENDINGS, load

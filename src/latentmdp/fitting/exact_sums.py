@@ -18,13 +18,17 @@ SQUARE_TOP, SQUARE_PIECES = 80, 6  # their squares, down to 2^-76
 
 def pieces(x: Floats, top: int, count: int) -> Ints:
     """`(count, n)` whole numbers with `x = sum_i pieces[i] * 2^(top - BITS * (i + 1))`."""
-    found = np.empty((count, len(x)), dtype=np.int64)
+    found = np.zeros((count, len(x)), dtype=np.int64)
     rest = np.asarray(x, dtype=np.float64)
+    largest = float(np.abs(rest).max(initial=0.0))
     for i in range(count):
         unit = 2.0 ** (top - BITS * (i + 1))
+        if largest < unit:  # also where nothing is left
+            continue
         whole = np.trunc(rest / unit)
         found[i] = whole
         rest = rest - whole * unit  # exact: both are multiples of the number's last bit
+        largest = float(np.abs(rest).max())
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from latentmdp.counts import Counts
@@ -19,12 +19,17 @@ from latentmdp.fitting.tally import Tally
 from latentmdp.model import LatentMDP, checked_whole
 
 if TYPE_CHECKING:
+    from latentmdp.fitting.mixture import Mixture
     from latentmdp.fitting.objectives import FitPlan
     from latentmdp.fitting.summary import Summary
     from latentmdp.fitting.worth import Worth
     from latentmdp.policy import PolicyGraph
 
 KNOWN = ("contexts", "states", "actions", *ARRAYS)
+GUESSED = (
+    "contexts that nobody wrote down were guessed from the episodes (a mixture of MDPs, by EM): "
+    "nothing guarantees that they are the true ones, and intervals take the guesses as facts"
+)
 END = "(end)"  # the name of the state that stands for the end of episodes
 
 
@@ -45,6 +50,7 @@ class Fit:
     said: tuple[str, ...]  # what was found or assumed without being asked for
     left_out: tuple[str, ...]  # doubtful rows, in sentences
     left_out_episodes: int
+    mixture: Mixture | None = field(default=None, repr=False)  # where contexts were guessed
 
     @property
     def counts(self) -> Counts:
@@ -115,6 +121,7 @@ def fit(
     observe_rewards: bool | None = None,
     discount: float = 1.0,
     chunk_rows: int = CHUNK_ROWS,
+    seed: int = 0,
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
 
@@ -129,6 +136,9 @@ def fit(
     `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
     (default: yes, unless they are noisy). See docs/how_to_fit.md.
 
+    `contexts`: their number, where some episodes or all (`context=None`) have no label; the missing
+    ones are guessed (`unlabelled.py`), from random starts that `seed` draws.
+
     >>> import pandas as pd
     >>> log = pd.DataFrame({"episode": [1, 1, 2, 2], "context": ["ok", "ok", "worn", "worn"],
     ...                     "state": ["hot", "hot", "hot", "cold"], "action": "wait",
@@ -139,20 +149,29 @@ def fit(
     """
     if on_bad not in ("raise", "skip"):
         raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
-    if context is None:
-        raise ModelError("context must name the column of the contexts; it is None")
     horizon = None if horizon is None else checked_whole("horizon", horizon, 1)
     given = _checked_known(known)
     asked = Columns(
         episode, state, action, reward, context, step, next_state, terminated, truncated
     )
-    reading, tally = read_log(log, asked, given, horizon, discount, chunk_rows)
+    mixture: Mixture | None = None
+    if context is None or contexts is not None:
+        from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
+
+        reading, tally, mixture = read_unlabelled(
+            log, asked, given, horizon, discount, chunk_rows, contexts, seed
+        )
+    else:
+        reading, tally = read_log(log, asked, given, horizon, discount, chunk_rows)
     if on_bad == "raise":
         reading.problems.refuse()
-    return fit_from_tally(
+    found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount,
     )  # fmt: skip
+    if mixture is None:
+        return found
+    return replace(found, mixture=mixture, said=(*found.said, GUESSED))
 
 
 def read_log(

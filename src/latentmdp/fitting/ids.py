@@ -45,7 +45,9 @@ class EpisodeIds:
 
     def add(self, keys: Ints) -> None:
         """Add keys; those that are in the set already change nothing."""
-        keys = np.unique(keys[~self.holds(keys)])
+        keys = keys[~self.holds(keys)]
+        if not (keys[1:] > keys[:-1]).all():
+            keys = np.unique(keys)
         self._add_spans(keys, keys)
 
     def merge(self, other: EpisodeIds) -> bool:

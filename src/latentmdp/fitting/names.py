@@ -24,14 +24,22 @@ _WHOLE = re.compile(r"-?\d+\.0+")
 
 
 class Names:
-    """Names with their numbers; `fixed` ones do not grow."""
+    """Names with their numbers; `fixed` ones do not grow.
 
-    def __init__(self, what: str, fixed: Iterable[Any] | None = None) -> None:
+    `or_numbers`: a log may have the numbers of fixed names in their place, as long as no name is a
+    number itself.
+    """
+
+    def __init__(
+        self, what: str, fixed: Iterable[Any] | None = None, or_numbers: bool = False
+    ) -> None:
         self.what, self.fixed = what, fixed is not None
         self.values: list[str] = [] if fixed is None else [text_of(value) for value in fixed]
         self._number = {name: i for i, name in enumerate(self.values)}
         if len(self._number) < len(self.values):
             raise ModelError(f"the names of {what}s must differ; some are given twice")
+        if or_numbers and not any(_number(name) is not None for name in self.values):
+            self._number |= {str(i): i for i in range(len(self.values))}
 
     def __len__(self) -> int:
         return len(self.values)

@@ -55,7 +55,7 @@ def _by_episode(table: Table) -> Ints | None:
     new = np.ones(len(table), dtype=bool)
     new[1:] = table.key[1:] != table.key[:-1]
     keys = table.key[new]
-    if len(np.unique(keys)) == len(keys):
+    if (keys[1:] > keys[:-1]).all() or len(np.unique(keys)) == len(keys):
         return None
     first: dict[int, int] = {}
     for i, key in enumerate(keys.tolist()):

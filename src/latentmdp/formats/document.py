@@ -1,10 +1,11 @@
 """A model as named values, dense or sparse, and back; npz and JSON are two ways to write them down.
 
 Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w`, `nu`, `H`,
-`discount`, `observe_rewards`; `H` may be infinite. Sparse, for models that are too large to be dense: in place of `P`
-and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and `reward`, `(nnz,)` where
-rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names, layout, the limit on
-totals, units, where there are any. The rows of unavailable actions are zero, or empty.
+`discount`, `observe_rewards`; `H` may be infinite. Sparse, for models that are too large to be
+dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and
+`reward`, `(nnz,)` where rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names,
+layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
+or empty.
 """
 
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ class Options:
     horizon: int | None = None
     discount: float | None = None
     normalize: bool | float = False  # as in `LatentMDP.from_arrays`
+    start: Any = None  # the first state, by name or number
 
 
 def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:

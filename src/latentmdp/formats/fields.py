@@ -93,9 +93,9 @@ class Fields:
         value = self.values.get(key)
         if isinstance(value, str) and value == "inf":
             return WITHOUT_END
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size == 1:
-            if is_infinite(value.reshape(-1)[0]):
-                return WITHOUT_END
+        number = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size == 1
+        if number and is_infinite(value.reshape(-1)[0]):
+            return WITHOUT_END
         return self.whole(key)
 
     def truth(self, key: str) -> bool:

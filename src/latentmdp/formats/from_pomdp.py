@@ -21,23 +21,10 @@ from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.pomdpx import read_pomdpx
 from latentmdp.formats.rules import Allowance
 from latentmdp.horizons import WITHOUT_END
-from latentmdp.model import LatentMDP
+from latentmdp.model import LatentMDP, Origin
 
 MOST_NAMES = 10**5  # longer lists of names are left out
 ROWS_AT_A_TIME = 1 << 17
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Which state of the POMDP a context and a state stand for; `.policyx` files speak of those."""
-
-    state: Ints  # (M, S) or NOWHERE
-    hidden: int  # joint values of what is not fully observable: state % hidden
-
-
-def origin_of(model: LatentMDP) -> Origin | None:
-    """Where a model that was read from a POMDP comes from; copies of it do not know."""
-    return model.__dict__.get("_origin")
 
 
 def load_pomdp(path: PathLike, options: Options) -> LatentMDP:
@@ -183,7 +170,7 @@ def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> La
     if c.state_names:
         labels["state_names"] = tuple(c.state_names)
     observed = options.observe_rewards  # in a POMDP they are not
-    model = build_within_limit(
+    return build_within_limit(
         LatentMDP.from_rows,
         (
             *outcomes, distribution(weight, "start"), first / first.sum(axis=1, keepdims=True),
@@ -194,11 +181,10 @@ def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> La
             "observe_rewards": False if observed is None else observed,
             "discount": p.discount,
             "normalize": options.normalize,
+            "origin": Origin(c.states, p.hidden),
             **labels,
         },
     )  # fmt: skip
-    model.__dict__["_origin"] = Origin(c.states, p.hidden)
-    return model
 
 
 def _outcomes(p: Pomdp, states: Ints, number: Ints, allowance: Allowance) -> tuple[np.ndarray, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from latentmdp.availability import Mask, stand_ins
 from latentmdp.canonical import Floats, Ints, dense_symbols
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 
 
@@ -71,6 +72,7 @@ class Known:
 
 def check_learnable(model: LatentMDP) -> None:
     """The paper's conditions: rewards at least 0, totals at most 1, no discount."""
+    needs_finite(model, "learning")
     cure = "normalized() (or --normalize) gives rewards and totals in [0, 1]"
     if model.discount != 1.0:
         raise ModelError(

@@ -12,6 +12,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import plan_whole
 from latentmdp.policy import PolicyGraph, playable
@@ -58,6 +59,7 @@ def max_variance(
     (0.25, True)
     """
     check_policy_class(policy_class)
+    needs_finite(model, "max_variance")
     if model.allowed is not None:
         found = max_variance(
             model.unmasked(), policy_class, exact_limit=exact_limit, state_limit=state_limit,

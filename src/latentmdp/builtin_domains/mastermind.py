@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from latentmdp.builtin_domains.spec import Domain, Key, require_size
 from latentmdp.canonical import Ints
-from latentmdp.domains.spec import Domain, Key, require_size
 from latentmdp.model import LatentMDP
 
 COLOURS = ("red", "blue", "green", "yellow", "white", "black", "orange", "purple")

@@ -4,7 +4,7 @@
 model has total rewards of at most 1, names, and the same bits for the same spec.
 """
 
-from latentmdp.domains import (
+from latentmdp.builtin_domains import (
     bandit,
     deterministic,
     garnet,
@@ -14,8 +14,8 @@ from latentmdp.domains import (
     riverswim,
     troubleshooting,
 )
-from latentmdp.domains.lower_bound import HardInstance, hard_instance
-from latentmdp.domains.spec import Domain, Key, parse_spec, spec_string
+from latentmdp.builtin_domains.lower_bound import HardInstance, hard_instance
+from latentmdp.builtin_domains.spec import Domain, Key, parse_spec, spec_string
 from latentmdp.model import LatentMDP
 
 __all__ = ["DOMAINS", "Domain", "HardInstance", "Key", "complete_spec", "hard_instance", "make"]

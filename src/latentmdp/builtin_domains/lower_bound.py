@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, parse_spec, require_size
+from latentmdp.builtin_domains.spec import (
+    MAX_SEED,
+    Domain,
+    Key,
+    generator,
+    parse_spec,
+    require_size,
+)
 from latentmdp.errors import ModelError
 from latentmdp.model import MAX_HORIZON, LatentMDP
 from latentmdp.policy_class import check_policy_class

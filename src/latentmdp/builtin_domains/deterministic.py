@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, require_size
+from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
 from latentmdp.model import MAX_HORIZON, LatentMDP
 
 

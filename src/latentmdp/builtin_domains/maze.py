@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latentmdp.domains.spec import MAX_SEED, Domain, Key, generator, require_size
+from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
 from latentmdp.errors import ModelError
 from latentmdp.model import MAX_HORIZON, LatentMDP, Layout
 
@@ -17,6 +17,7 @@ def build(
     slip: float,
     seed: int,
     walls: float,
+    blocked: bool | None,
     observe_rewards: bool = True,
 ) -> LatentMDP:
     """A square grid; each context hides its goal in another cell, and the agent starts in the
@@ -25,7 +26,8 @@ def build(
     Good for: watching a belief move. A candidate cell that does not pay is ruled out, so memory
     is worth something, beliefs merge exactly, and the best route is a search plan. A move goes
     astray with probability `slip`, evenly to the other three directions; off the grid or into a
-    wall it stays. Walls never cut the grid in two. Any action on the goal pays 1 and ends the
+    wall it stays; with `blocked=1` such a move is unavailable, and only a slip can try it. Walls
+    never cut the grid in two. Any action on the goal pays 1 and ends the
     episode in the absorbing state `done`, which pays nothing: so totals are at most 1.
     """
     cells = size * size
@@ -82,6 +84,7 @@ def build(
         nu,
         horizon,
         n_actions=A,
+        allowed=_open_ways(size, state_of) if blocked else None,
         observe_rewards=observe_rewards,
         state_names=(*names, "done"),
         action_names=ACTIONS,
@@ -90,17 +93,28 @@ def build(
     )
 
 
+def _open_ways(size: int, state_of: np.ndarray) -> np.ndarray:
+    """`(S, A)` whether a move leads to another cell; in `done` all actions are available."""
+    target = _targets(size, state_of)
+    return np.vstack([target != np.arange(len(target))[:, None], np.ones((1, len(ACTIONS)), bool)])
+
+
+def _targets(size: int, state_of: np.ndarray) -> np.ndarray:
+    """`(free, 4)` where each direction leads: to the cell itself off the grid or into a wall."""
+    cell = np.flatnonzero(state_of >= 0)
+    r = (cell // size)[:, None] + _MOVES[:, 0]
+    c = (cell % size)[:, None] + _MOVES[:, 1]
+    inside = (r >= 0) & (r < size) & (c >= 0) & (c < size)
+    target = np.where(inside, state_of[np.where(inside, r * size + c, 0)], -1)
+    return np.where(target >= 0, target, np.arange(cell.size)[:, None])
+
+
 def _rows(
     size: int, state_of: np.ndarray, goals: int, slip: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Moves of the empty grid for every context: context, state, action, next, prob (each (n,))."""
-    cell = np.flatnonzero(state_of >= 0)
-    free = cell.size
-    r = (cell // size)[:, None] + _MOVES[:, 0]  # (free, 4) target of each direction
-    c = (cell % size)[:, None] + _MOVES[:, 1]
-    inside = (r >= 0) & (r < size) & (c >= 0) & (c < size)
-    target = np.where(inside, state_of[np.where(inside, r * size + c, 0)], -1)
-    target = np.where(target >= 0, target, np.arange(free)[:, None])
+    target = _targets(size, state_of)
+    free = len(target)
 
     A = len(ACTIONS)
     weight = np.full((A, A), slip / 3.0)  # [action, direction really taken]
@@ -184,6 +198,7 @@ DOMAIN = Domain(
         Key("seed", int, 0, 0, MAX_SEED, "places goals and walls"),
         Key("walls", float, 0, 0, 1_000_000,
             "number of wall cells, or below 1 the fraction of cells"),
+        Key("blocked", bool, None, 0, 1, "moves into walls and off the grid are unavailable", "0"),
     ),
     build,
 )  # fmt: skip
