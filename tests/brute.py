@@ -26,6 +26,10 @@ class Dense:
                 r = self.R[m][s][a][nxt] if self.on_transitions else self.R[m][s][a]
                 yield p, r, (r if self.observed else None), nxt
 
+    def actions(self, s):
+        """The available actions: those with outcomes."""
+        return [a for a in range(self.A) if any(any(self.P[m][s][a]) for m in range(self.M))]
+
     def symbol(self, s, a, seen, nxt):
         """Index of the seen reward among the contexts' rewards there."""
         if seen is None:
@@ -99,7 +103,7 @@ def best_history_value(model):
         if t == d.H:
             return 0.0
         tops = []
-        for a in range(d.A):
+        for a in d.actions(s):
             now, after = 0.0, {}
             for m in range(d.M):
                 if g[m] > 0:
@@ -157,7 +161,7 @@ def markov_tables(model):
     d = Dense(model)
     places = reachable(d)
     assert d.A ** len(places) <= 200_000, "too large for brute force"
-    for actions in itertools.product(range(d.A), repeat=len(places)):
+    for actions in itertools.product(*(d.actions(s) for _, s in places)):
         table = [[0] * d.S for _ in range(d.H)]
         for (t, s), a in zip(places, actions, strict=True):
             table[t][s] = a

@@ -21,6 +21,7 @@ import numpy as np
 import latentmdp as lm
 from fuzz_mutants import mutant
 from latentmdp.formats.archive import write_npz
+from latentmdp.formats.csv import BESIDE
 from latentmdp.formats.document import model_document
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
@@ -44,9 +45,11 @@ LARGEST = 10**5  # steps x states x contexts that are evaluated
 def make_model(folder, name):
     if name == "sparse.npz":
         write_npz(folder / name, model_document(DIFFERENT, dense=False), level=0)
+    elif name == "numbers.csv":
+        lm.save(DIFFERENT, folder / name)
     else:
-        names = {} if name.endswith("csv") else {"state_names": [f"é{s}" for s in range(MODEL.S)]}
-        lm.save(MODEL.replace(**names), folder / name)
+        names = {"state_names": [f"é{s}" for s in range(MODEL.S)]}
+        lm.save(MODEL.replace(w=[0.25, 0.75], **names), folder / name)
 
 
 def make_pomdp(folder, name):
@@ -126,7 +129,7 @@ def make_study(folder, name):
 
 
 def use_model(folder, name):
-    model = lm.load(folder / ("model.csv" if name.endswith(".csv") else name))
+    model = lm.load(folder / ("model.csv" if name in BESIDE else name))
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
@@ -230,7 +233,7 @@ LEARNERS = (
 )  # fmt: skip
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
-    **dict.fromkeys(("model.csv", "initial.csv", "parameters.csv"), (make_model, use_model)),
+    **dict.fromkeys(("model.csv", "numbers.csv", *BESIDE), (make_model, use_model)),
     **dict.fromkeys(("model.pomdp", "saved.pomdp", "model.pomdpx"), (make_pomdp, use_pomdp)),
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
     **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},
@@ -274,7 +277,7 @@ def main(kind, first, count, crafted, megabytes):
     """Mutants `first` to `first + count` of a kind."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        made = "model.csv" if kind in ("initial.csv", "parameters.csv") else kind.rpartition("/")[2]
+        made = "model.csv" if kind in BESIDE else kind.rpartition("/")[2]
         KINDS[kind][0](folder, made)
         base = {file.name: file.read_bytes() for file in folder.iterdir()}
         KINDS[kind][1](folder, kind.rpartition("/")[2])  # all that is slow once is behind us

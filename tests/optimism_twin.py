@@ -131,10 +131,10 @@ def graph_value(model, visits, algorithm, setting, policy):
 
 def best_table(model, visits, algorithm, setting):
     """Largest optimistic value over all Markov policies, by enumeration."""
-    size = model.H * model.S
+    available = [model.actions_in(s).tolist() for s in range(model.S)] * model.H
     return max(
         table_value(model, visits, algorithm, setting, np.reshape(actions, (model.H, model.S)))
-        for actions in itertools.product(range(model.A), repeat=size)
+        for actions in itertools.product(*available)
     )
 
 

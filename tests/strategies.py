@@ -62,6 +62,22 @@ def random_model(
     )
 
 
+def random_mask(rng, S, A):
+    """`(S, A)` available actions; most states lack one, each has one."""
+    allowed = rng.random((S, A)) < 0.6
+    allowed[np.arange(S), rng.integers(A, size=S)] = True
+    return allowed
+
+
+def random_masked(rng, *sizes, **options):
+    """As `random_model`, with an unavailable action at least."""
+    while True:
+        model = random_model(rng, *sizes, **options)
+        allowed = random_mask(rng, model.S, model.A)
+        if not allowed.all():
+            return model.replace(allowed=allowed)
+
+
 def random_policy(rng, model):
     """A policy graph with memory: a few nodes per (step, state), some successors missing."""
     H, S = model.H, model.S

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp.builtin_domains import DOMAINS
 from latentmdp.cli import run as command
-from latentmdp.domains import DOMAINS
 from latentmdp.learning.spec import Spec, algorithms
 from latentmdp.theory import audit_report
 from latentmdp.theory.audit import Auditor

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import brute
 import latentmdp as lm
-from latentmdp.domains import DOMAINS, complete_spec
-from latentmdp.domains.lower_bound import hard_instance
+from latentmdp.builtin_domains import DOMAINS, complete_spec
+from latentmdp.builtin_domains.lower_bound import hard_instance
 
 # ---------------------------------------------------------------- all domains
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import brute
 import latentmdp as lm
-from latentmdp.domains import complete_spec
-from latentmdp.domains.lower_bound import HardInstance, gap_from_episodes, hard_instance
+from latentmdp.builtin_domains import complete_spec
+from latentmdp.builtin_domains.lower_bound import HardInstance, gap_from_episodes, hard_instance
 
 # ---------------------------------------------------------------- hard: structure
 

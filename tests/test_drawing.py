@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import latentmdp as lm
-from latentmdp.domains import DOMAINS
+from latentmdp.builtin_domains import DOMAINS
 from latentmdp.drawing import draw_model, draw_policy, save_picture
 from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import grid_places

@@ -14,7 +14,7 @@ from scipy import stats
 
 import latentmdp as lm
 from latentmdp.environments import IDS, LatentMDPEnv, LatentMDPVectorEnv, register
-from latentmdp.environments.sampling import Sampler, row_cumulative
+from latentmdp.sampling import Sampler, row_cumulative
 from strategies import models, seeds
 
 MODES = list(AutoresetMode)
@@ -158,7 +158,7 @@ def test_steps_outside_an_episode_and_bad_actions_are_refused():
 def test_the_docstrings_example_runs():
     module = importlib.import_module("latentmdp.environments.single")
     assert doctest.testmod(module).failed == 0
-    assert doctest.testmod(importlib.import_module("latentmdp.domains")).failed == 0
+    assert doctest.testmod(importlib.import_module("latentmdp.builtin_domains")).failed == 0
 
 
 # ---------------------------------------------------------------- law
@@ -349,6 +349,68 @@ def test_episodes_out_of_step_answer_as_syncvectorenv_does(mode):
             np.testing.assert_array_equal(mine, other)
         same_infos(a[4], b[4])
         over = b[3]
+
+
+def masked_chain():
+    """A deterministic model with unavailable actions: where both environments must agree."""
+    model = lm.make("deterministic:states=6,actions=3,horizon=4")
+    allowed = np.ones((model.S, model.A), dtype=bool)
+    allowed[::2, 0] = allowed[1::3, 2] = False
+    return model.replace(allowed=allowed)
+
+
+def test_the_mask_says_what_is_available_and_the_rest_is_refused():
+    model = masked_chain()
+    env = LatentMDPEnv(model)
+    state, info = env.reset(seed=0)
+    for _ in range(model.H):
+        assert info["action_mask"].dtype == np.int8
+        assert info["action_mask"].tolist() == model.allowed[state].tolist()
+        unavailable = np.flatnonzero(info["action_mask"] == 0)
+        for action in unavailable:
+            with pytest.raises(lm.ModelError, match=f"action {action} must be available in state"):
+                env.step(action)
+        state, _, _, _, info = env.step(env.action_space.sample(mask=info["action_mask"]))
+    assert info["action_mask"].tolist() == model.allowed[state].tolist()
+    plain = LatentMDPEnv("bandit")
+    assert "action_mask" not in plain.reset(seed=0)[1]
+    assert "action_mask" not in plain.step(0)[4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_masks_of_a_batch_are_those_of_syncvectorenv(mode):
+    model = masked_chain()
+    ours = LatentMDPVectorEnv(model, 3, autoreset_mode=mode)
+    theirs = SyncVectorEnv([lambda: LatentMDPEnv(model)] * 3, autoreset_mode=mode)
+    rng = np.random.default_rng(0)
+    same_infos(*(env.reset(seed=0)[1] for env in (ours, theirs)))
+    over = np.zeros(3, dtype=bool)
+    state = ours._state.copy()
+    for step in range(20):
+        mask = over.copy() if mode is AutoresetMode.DISABLED else np.zeros(3, dtype=bool)
+        mask |= np.array([False, step == 2, step == 9])
+        if mask.any():
+            answers = [env.reset(options={"reset_mask": mask.copy()}) for env in (ours, theirs)]
+            state = answers[0][0]
+        actions = np.array([rng.choice(model.actions_in(s)) for s in state])
+        a, b = ours.step(actions), theirs.step(actions)
+        np.testing.assert_array_equal(a[0], b[0])
+        same_infos(a[4], b[4])
+        assert (a[4]["action_mask"] == model.allowed[a[0]]).all()
+        state, over = a[0], b[3]
+
+
+def test_a_batch_refuses_unavailable_actions_of_episodes_under_way():
+    model = masked_chain()
+    batch = LatentMDPVectorEnv(model, 2)
+    state, _ = batch.reset(seed=0)
+    good = np.array([model.actions_in(s)[0] for s in state])
+    bad = good.copy()
+    (unavailable,) = np.nonzero(~model.allowed[state[1]])
+    bad[1] = unavailable[0]
+    with pytest.raises(lm.ModelError, match=f"action {bad[1]} must be .* of episode 1"):
+        batch.step(bad)
+    batch.step(good)
 
 
 def test_a_batch_takes_one_context_per_episode():

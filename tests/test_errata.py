@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from latentmdp import LatentMDP, PolicyGraph, evaluate, learn, reach_weights
-from latentmdp.domains.lower_bound import hard_instance
+from latentmdp.builtin_domains.lower_bound import hard_instance
 from latentmdp.evaluation import context_optimal
 from latentmdp.theory.bounds import lower_bound
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import latentmdp as lm
 from latentmdp.formats import ENDINGS, POLICY_ENDINGS, document, files, npz
 from latentmdp.formats import json as json_format
+from latentmdp.formats.csv import not_in_csv
 from latentmdp.formats.document import Options, document_model, model_document
 from strategies import models, models_and_policies, random_model
 
@@ -70,20 +71,19 @@ def test_models_there_and_back(tmp_path, ending, dense, model):
     assert os.listdir(tmp_path) == [file.name]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(model=labelled_models())
 def test_models_there_and_back_in_csv(tmp_path_factory, model):
-    even = model.replace(
-        w=np.full(model.M, 1 / model.M), nu=np.tile(model.nu[0], (model.M, 1)), layout=None,
-        state_names=None, action_names=None, context_names=None, max_return=None,
-    )  # fmt: skip
     file = tmp_path_factory.mktemp("csv") / "model.csv"
-    lm.save(even, file)
-    loaded = lm.load(file)
-    if even.reward_scale == 1 and even.reward_shift == 0:
-        assert loaded == even
+    lm.save(model, file)
+    kept = {"layout": None} | {part: None for part in not_in_csv(model) if part.endswith("_names")}
+    loaded, wanted = lm.load(file), model.replace(**kept)
+    if model.reward_scale == 1 and model.reward_shift == 0:
+        assert loaded == wanted
     for field in ("w", "nu", "indptr", "next", "symbol", "prob", "reward", "horizon", "discount"):
-        assert np.array_equal(getattr(loaded, field), getattr(even, field)), field
+        assert np.array_equal(getattr(loaded, field), getattr(wanted, field)), field
+    for field in ("state_names", "action_names", "context_names"):
+        assert getattr(loaded, field) == getattr(wanted, field), field
 
 
 @pytest.mark.parametrize("ending", POLICY_ENDINGS)
@@ -193,19 +193,6 @@ def test_csv_repeated_lines_add_up_and_columns_go_by_name(tmp_path):
     assert model.nu.tolist() == [[0.5, 0.5]]
     assert model.discount == 1.0
     assert model.observe_rewards
-
-
-def test_csv_refuses_what_it_cannot_hold(tmp_path):
-    model = lm.make("garnet")
-    with pytest.raises(lm.ModelError, match="uniform weights"):
-        lm.save(model, tmp_path / "m.csv")
-    even = lm.make("bandit:contexts=2")
-    nu = np.tile(even.nu[0], (2, 1))
-    nu[1] = np.roll(nu[1], 1)
-    if even.S > 1:
-        with pytest.raises(lm.ModelError, match="one initial distribution"):
-            lm.save(even.replace(w=[0.5, 0.5], nu=nu), tmp_path / "m.csv")
-    assert os.listdir(tmp_path) == []
 
 
 def test_csv_never_writes_over_other_models_files(tmp_path):

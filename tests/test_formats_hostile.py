@@ -215,7 +215,7 @@ def test_too_many_members(tmp_path):
         ("P", MODEL.P * 0.5, "must sum to 1"),
         ("P", MODEL.P[:, :, :, :-1], "shape (M, S, A, S)"),
         ("P", np.array("text"), "P must be numbers; found text"),
-        ("R", MODEL.R[0], "R must have the shape"),
+        ("R", MODEL.R[:, :, :-1], "R must have the shape"),
         ("w", np.array([2.0, -1.0]), "w[m=1] must be at least 0"),
         ("w", np.array([True, False]), "w must be numbers; found truth values"),
         ("nu", MODEL.nu[:1], "nu must have the shape"),

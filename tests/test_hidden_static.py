@@ -8,7 +8,7 @@ import brute
 import latentmdp as lm
 import pomdp_brute
 from latentmdp.formats.document import Options
-from latentmdp.formats.from_pomdp import latent_mdp, origin_of
+from latentmdp.formats.from_pomdp import latent_mdp
 from latentmdp.formats.pomdp import Pomdp, Variable
 from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.rules import Allowance, Csr
@@ -83,8 +83,9 @@ def test_a_noisy_reading_is_part_of_the_state(tmp_path):
     pomdp = read_pomdp_text(tmp_path / "m.pomdp")
     expected = pomdp_brute.best_value(pomdp, 3)
     assert brute.best_history_value(model) == pytest.approx(expected)
-    assert origin_of(model).state.tolist() == [[0, 0, 0], [1, 1, 1]]
-    assert origin_of(model.replace(horizon=2)) is None
+    assert model.origin.state.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert model.replace(horizon=2).origin is model.origin  # its states are the same
+    assert model == model.replace(origin=None)  # not a part of what a model is
 
 
 def test_positions_that_are_shown_are_the_states(tmp_path):

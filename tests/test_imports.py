@@ -8,22 +8,25 @@ import latentmdp
 SOURCE = Path(latentmdp.__file__).parent
 LAYERS = [
     {
+        "availability",
         "errors",
         "printing",
+        "repair",
         "_version",
         "_workers",
         "_interrupts",
         "_notice",
         "_sealed",
     }
-    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"},
-    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "domains"}
-    | {"numbering"},
-    {"evaluation", "drawing", "environments"},
+    | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
+    | {"choices", "notebook", "horizons", "outcome_table", "frames"},
+    {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
+    {"evaluation", "drawing", "environments", "trajectories"},
     {"planning"},
     {"optimism"},
-    {"learning"},
-    {"theory"},
+    {"learning", "fitting"},
+    {"theory", "catalogue"},
     {"experiments"},
     {"report", "plot", "demo"},
     {"commands", "cli", "__main__"},

@@ -7,16 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import latentmdp as lm
 from latentmdp import cli
+from latentmdp.commands import _runs
 from latentmdp.learning.folder import locked
 from latentmdp.learning.learn import learn
 from latentmdp.learning.run import load_run
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import state_writer
 
 MAZE = "maze:size=3,goals=2,horizon=6"
@@ -214,7 +218,7 @@ def test_a_full_disk_in_the_middle_loses_nothing(capsys, tmp_path: Path, monkeyp
         return state_writer(state)
 
     monkeypatch.setattr("latentmdp.learning.folder.state_writer", full)
-    monkeypatch.setattr("latentmdp.commands._runs.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("latentmdp.learning.playing.CHECKPOINT_SECONDS", 0.0)
     assert cli.run([*command, "--out", str(out)]) == 2
     assert "run.npz: cannot be written: no space left" in capsys.readouterr().err
     monkeypatch.undo()
@@ -267,3 +271,47 @@ def test_processes_stopped_at_random_moments_and_resumed(how: str, tmp_path: Pat
         assert one.policy == two.policy
         assert one.state["simulation"] == two.state["simulation"]
     assert not list(cut.glob("**/*.tmp"))
+
+
+@pytest.mark.parametrize("seeds", [None, 1, 2])
+def test_numbers_are_lists_exactly_where_seeds_are_asked_for(capsys, seeds):
+    asked = ["learn", MAZE, "--episodes", "100", "--algorithm", "random", "--jobs", "1", "--json"]
+    assert cli.run(asked + ([] if seeds is None else ["--seeds", str(seeds)])) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    for name in (
+        "episodes",
+        "updates",
+        "regret",
+        "optimal_lower",
+        "final_value",
+        "seconds_optimal",
+    ):
+        assert isinstance(found[name], list) == (seeds is not None), name
+        assert seeds is None or len(found[name]) == seeds
+
+
+def test_runs_in_processes_say_how_far_they_are(monkeypatch):
+    """The line itself needs a terminal; here what it is told."""
+    seen = []
+
+    @contextmanager
+    def watched(episodes, quiet):
+        assert not quiet
+        yield lambda done: seen.append((done, list(episodes)))
+
+    monkeypatch.setattr(_runs, "_progress_of_all", watched)
+    model = lm.make(MAZE)
+    specs = [Spec("random", 1000, seed=seed) for seed in range(3)]
+    tasks = [_runs.RunTask(None, model, spec, (0.0, 1.0)) for spec in specs]
+    assert len(_runs.run_all(tasks, 2, quiet=False)) == 3
+    assert seen[-1] == (3, [1000.0] * 3)
+
+
+def test_the_line_about_runs_is_written(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with _runs._progress_of_all([5.0, 7.0], quiet=False) as show:
+        show(1)
+    assert "1 of 2 runs done, 12 episodes in all" in capsys.readouterr().err
+    with _runs._progress_of_all([5.0], quiet=True) as show:
+        show(1)
+    assert capsys.readouterr().err == ""

@@ -116,7 +116,7 @@ REFUSALS = {
     "P shape": (dict(P=P1[0]), r"P must have the shape \(M, S, A, S\).*it is \(2, 2, 2\)"),
     "P text": (dict(P="abc"), "P must be an array of numbers"),
     "P ragged": (dict(P=[[1.0], [1.0, 2.0]]), "P must be an array of numbers"),
-    "R shape": (dict(R=R1[0]), r"R must have the shape \(2, 2, 2\) or \(2, 2, 2, 2\)"),
+    "R shape": (dict(R=R1[:1]), r"R must have the shape \(2, 2, 2\) or \(2, 2, 2, 2\)"),
     "R infinite": (dict(R=R1 + np.inf), r"R\[m=0, s=0, a=0\] must be finite; it is inf"),
     "R negative": (dict(R=R1 - 0.15), r"R\[m=0, s=0, a=0\] must be at least 0; it is -0.0"),
     "R too large": (dict(R=R1 * 3), r"at most max_return=1; context 0 can reach 1\.\d"),
@@ -151,7 +151,7 @@ ROWS = dict(
     context=[0, 0], state=[0, 1], action=[0, 0], next=[1, 1], prob=[1.0, 1.0], reward=[0, 0]
 )
 ROW_REFUSALS = {
-    "missing row": (dict(state=[0, 0], prob=[0.5, 0.5]), r"P\[m=0, s=1, a=0\].*no outcomes"),
+    "missing row": (dict(state=[0, 0], prob=[0.5, 0.5]), r"P\[s=1\].*no outcomes at all"),
     "context": (dict(context=[0, 7]), r"context\[1\] must be from 0 to 0; it is 7"),
     "state": (dict(state=[0, -1]), r"state\[1\] must be from 0 to 1; it is -1"),
     "next": (dict(next=[0, 2]), r"next\[1\] must be from 0 to 1; it is 2"),

@@ -18,6 +18,7 @@ from latentmdp.planning import markov_exact as markov_exact_module
 from latentmdp.planning import markov_view as markov_view_module
 from latentmdp.planning.belief_grid import n_vertices, rank_table
 from latentmdp.planning.climber import Climber
+from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.markov_exact import BranchAndBound, grid_bound
 from latentmdp.planning.markov_view import markov_view
@@ -372,10 +373,48 @@ def test_equal_work_gives_equal_plans():
     assert a.policy == b.policy
 
 
-def test_stalls_on_a_hard_model_long_before_the_time_limit():
-    found = plan(make("garnet"), "markov", gap=1e-6, work_limit=10**8, time_limit=600)
-    assert found.status in ("stalled", "time")
-    assert found.lower < found.upper
+def test_works_on_while_the_gap_is_open():
+    """A hard model, on which the search used to give up after half of this work, at 0.6784."""
+    model = make("garnet:contexts=2,states=3,actions=2,horizon=16,seed=1")
+    found = plan(model, "markov", gap=None, work_limit=300_000_000)
+    assert found.status == "time"
+    assert found.work >= 300_000_000
+    assert found.lower <= found.upper < 0.675
+
+
+def test_closes_where_it_once_gave_up():
+    """Half a million nodes in a level were too many; the proof takes a few times as many."""
+    model = make("garnet:contexts=3,states=4,actions=3,horizon=8,seed=4")
+    found = plan(model, "markov", gap=None, time_limit=None)
+    assert found.status == "optimal"
+    assert found.lower == pytest.approx(0.707184, abs=1e-6)
+
+
+def test_several_groups_of_contexts_work_on_with_memory():
+    """Grids of few contexts, and policies with memory, whose planner gets ever more work."""
+    model = make("garnet:contexts=9,states=4,actions=2,horizon=4,seed=1")
+    asked = []
+
+    def watched(model, **limits):
+        asked.append((limits["work_limit"], limits["gap"]))
+        return plan_history(model, **limits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markov_module, "plan_history", watched)
+        patch.setattr(markov_module, "MEMORY_WORK", 10)
+        patch.setattr(markov_module, "GRID_VERTICES", (10,))
+        found = plan_markov(model, gap=None)
+    assert found.status == "optimal"
+    assert "memory" in found.method
+    assert [work for work, _ in asked] == sorted(work for work, _ in asked)
+    assert len({work for work, _ in asked}) > 1
+    assert plan_markov(model, gap=None).lower == pytest.approx(found.lower, abs=1e-9)
+
+
+def test_methods_without_a_proof_end_by_themselves():
+    for method in ("ascent", "wsu", "mean", "qmdp"):
+        found = plan_markov(make("garnet:seed=1"), method=method)
+        assert found.status == "stalled"
 
 
 def test_little_memory_is_a_status():

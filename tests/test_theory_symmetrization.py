@@ -5,7 +5,7 @@ import pytest
 
 import latentmdp as lm
 from latentmdp import LatentMDP, Learner, ModelError, evaluate
-from latentmdp.domains.lower_bound import hard_instance
+from latentmdp.builtin_domains.lower_bound import hard_instance
 from latentmdp.theory.symmetrization import play_episode, symmetrize
 
 

@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 import brute
 import latentmdp as lm
 from latentmdp import LatentMDP, ModelError, PolicyGraph
-from latentmdp.domains.lower_bound import hard_instance
+from latentmdp.builtin_domains.lower_bound import hard_instance
 from latentmdp.theory import variance
 from latentmdp.theory.collected import with_collected
 from latentmdp.theory.memory import build_memory

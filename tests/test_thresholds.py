@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.domains import spec as domain_spec
+from latentmdp.builtin_domains import spec as domain_spec
 from latentmdp.formats import archive, document, fields, tables
 from latentmdp.report import optimistic, phases
 from latentmdp.report.encode import pack_real

@@ -9,7 +9,18 @@ import pytest
 
 import brute
 import latentmdp as lm
-from latentmdp.planning import belief_arrays, belief_graph, belief_tree, extraction, race
+from latentmdp.planning import (
+    belief_arrays,
+    belief_graph,
+    belief_tree,
+    extraction,
+    markov,
+    markov_ascent,
+    markov_view,
+    proof_levels,
+    race,
+    turns,
+)
 from latentmdp.planning import history as planning_history
 from strategies import random_model
 
@@ -77,3 +88,62 @@ def test_every_level_of_the_grid(monkeypatch):
             assert found.lower - TOLERANCE <= best <= found.upper + TOLERANCE
     assert {M for M, _ in levels} == {2, 3, 4}
     assert len(levels) > 6, levels
+
+
+# ---------------------------------------------------------------------- Markov policies
+
+MARKOV_ENDS = {
+    "MOST_NODES": (markov, (1,)),
+    "GRID_VERTICES": (markov, ((10,), (2_000,))),
+    "FINER_GAIN": (markov, (0.0, 1.0)),
+    "MEMORY_WORK": (markov, (1,)),
+    "REFINE_PRICE": (markov, (1, 10**6)),
+    "RESTART_PRICE": (markov, (1, 10**6)),
+    "KICKS": (markov, (1, 50)),
+    "MORE_KICKS": (markov, (1,)),
+    "PIECE": (markov_view, (1,)),
+    "SHAKEN_SHARE": (markov_ascent, (0.0, 1.0)),
+    "FIRST_STEP": (proof_levels, (1e-6, 1.0)),
+    "SMALLEST_STEP": (proof_levels, (1e-9, 1.0)),
+    "SMALL_LEVEL": (proof_levels, (1, 10**9)),
+    "LEAST_LIMIT": (proof_levels, (1, 10**9)),
+    "MOST_GROWTH": (proof_levels, (0, 10**9)),
+    "GOOD_GROWTH": (proof_levels, ((0.0, 0.0), (1e9, 1e9))),
+    "JUMP_NODES": (proof_levels, (1, 10**9)),
+    "TURN_WORK": (turns, (0, 10**9)),
+}
+
+
+def check_markov_plans(seed, count, **limits):
+    """Markov plans of random models against enumeration, from one context to five."""
+    rng = np.random.default_rng(seed)
+    checked = 0
+    while checked < count:
+        model = random_model(rng, M=5, S=3, A=3, H=3)
+        d = brute.Dense(model)
+        if d.A ** len(brute.reachable(d)) > 600:
+            continue
+        checked += 1
+        best = brute.best_markov_value(model)
+        found = lm.plan(model, "markov", gap=None, time_limit=60.0, **limits)
+        assert found.lower - TOLERANCE <= best <= found.upper + TOLERANCE, checked
+        assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-12)
+        if not limits:
+            assert found.status == "optimal", checked
+
+
+@pytest.mark.parametrize("name", MARKOV_ENDS)
+def test_one_size_of_markov_plans_moved_to_its_ends(name, monkeypatch):
+    module, values = MARKOV_ENDS[name]
+    assert hasattr(module, name)
+    for value in values:
+        monkeypatch.setattr(module, name, value)
+        check_markov_plans(len(name), 15)
+
+
+def test_all_sizes_of_markov_plans_moved_to_their_ends(monkeypatch):
+    for end in (0, -1):
+        for name, (module, values) in MARKOV_ENDS.items():
+            monkeypatch.setattr(module, name, values[end])
+        check_markov_plans(3 + end, 15)
+        check_markov_plans(4 + end, 15, work_limit=3_000)

@@ -21,11 +21,14 @@ _HOME = {
     "evaluate": "evaluation",
     "return_distribution": "evaluation",
     "context_optimal": "evaluation",
+    "rollout": "trajectories",
     "load": "formats",
     "save": "formats",
     "load_policy": "formats",
     "save_policy": "formats",
-    "make": "domains",
+    "make": "builtin_domains",
+    "domains": "catalogue",
+    "algorithms": "catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "optimistic_plan": "optimism",
@@ -34,6 +37,9 @@ _HOME = {
     "learn": "learning.learn",
     "learn_env": "learning.environment",
     "load_run": "learning.run",
+    "Fit": "fitting",
+    "fit": "fitting",
+    "off_policy": "fitting.off_policy",
     "max_variance": "theory.variance",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
@@ -41,7 +47,12 @@ _HOME = {
     "play_lower_bound": "theory.lower_bound",
     "symmetrize": "theory.symmetrization",
     "audit": "theory.audit",
+    "Study": "experiments.study",
+    "sweep": "experiments.study",
+    "load_runs": "experiments.study",
     "write_report": "report",
+    "from_gymnasium": "environments",
+    "HindsightEnv": "environments",
     "LatentMDPEnv": "environments",
     "LatentMDPVectorEnv": "environments",
 }
@@ -54,11 +65,20 @@ if TYPE_CHECKING:
 
     from latentmdp import plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.builtin_domains import make
+    from latentmdp.catalogue import algorithms, domains
     from latentmdp.cursor import Cursor
-    from latentmdp.domains import make
-    from latentmdp.environments import LatentMDPEnv, LatentMDPVectorEnv
+    from latentmdp.environments import (
+        HindsightEnv,
+        LatentMDPEnv,
+        LatentMDPVectorEnv,
+        from_gymnasium,
+    )
     from latentmdp.errors import ModelError
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
+    from latentmdp.experiments.study import Study, load_runs, sweep
+    from latentmdp.fitting import Fit, fit
+    from latentmdp.fitting.off_policy import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
@@ -74,6 +94,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.trajectories import rollout
 
 
 def __getattr__(name: str) -> "Any":

@@ -51,12 +51,17 @@ def update_belief(
 def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
     """`(N, M)` probability of the context and of being at the node at its step.
 
-    Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`.
+    Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`. Without a last step:
+    probability of the context times the discounted number of visits, by a linear system.
     """
     from latentmdp.kernels.policies import policy_nodes, reach_nodes  # Numba loads slowly
     from latentmdp.policy import fitted  # which imports this module
 
     policy = fitted(model, policy)
+    if policy.stationary:
+        from latentmdp.evaluation_stationary import discounted_reach  # which needs this module
+
+        return discounted_reach(model, policy)
     reach = np.zeros((policy.N, model.M))
     reach_nodes(
         model.indptr, model.next, model.symbol, model.prob, model.A, policy_nodes(policy),

@@ -1,8 +1,9 @@
 """From a user's arrays to canonical sparse rows: sort, merge, check, label.
 
 Row `(m, s, a)` has index `(m*S + s)*A + a` and lists its outcomes `(next, symbol, prob, reward)`,
-sorted by `(symbol, next)`, each with positive probability. Pure functions, arrays in, arrays out;
-every refusal says what must hold, what was found, and where first.
+sorted by `(symbol, next)`, each with positive probability. Rows of unavailable actions repeat those
+of an available one (`availability.py`). Pure functions, arrays in, arrays out; every refusal says
+what must hold, what was found, and where first.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from latentmdp.availability import Mask, checked_mask, mask_of_rows, repeated
 from latentmdp.errors import ModelError
+from latentmdp.repair import Repairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -127,10 +130,19 @@ def dense_symbols(sizes: Sizes, rows: Rows) -> Ints:
 
 def floats(name: str, value: ArrayLike) -> Floats:
     """`value` as a finite float64 array."""
+    return finite(name, numbers(name, value))
+
+
+def numbers(name: str, value: ArrayLike) -> Floats:
+    """`value` as a float64 array, a copy."""
     try:
-        array = np.array(value, dtype=np.float64, order="C")
+        return np.array(value, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name} must be an array of numbers; {error}") from None
+
+
+def finite(name: str, array: Floats) -> Floats:
+    """Check that all numbers are finite."""
     if not np.isfinite(array).all():
         where = np.argwhere(~np.isfinite(array))[0]
         raise ModelError(f"{at(name, where)} must be finite; it is {array[tuple(where)]}")
@@ -161,45 +173,76 @@ def at(name: str, where: ArrayLike) -> str:
     return f"{name}[{', '.join(f'{x}={i}' for x, i in zip(axes, index, strict=False))}]"
 
 
-def distributions(name: str, array: Floats) -> Floats:
-    """Check that the last axis of `array` holds probability distributions."""
+def distributions(name: str, array: Floats, repairs: Repairs) -> Floats:
+    """The last axis as probability distributions: checked, divided where `repairs` allows it."""
+    not_negative(name, array)
+    total = array.sum(axis=-1)
+    divisor = repairs.divisors(
+        np.atleast_1d(total),
+        sum_tolerance(array.shape[-1]),
+        lambda i: at(name, [i]) if array.ndim > 1 else name,
+    )
+    return array if divisor is None else array / divisor.reshape(total.shape)[..., None]
+
+
+def not_negative(name: str, array: Floats) -> None:
+    """Refuse numbers below 0."""
     if (array < 0).any():
         where = np.argwhere(array < 0)[0]
         raise ModelError(
             f"{at(name, where)} must be at least 0; it is {float(array[tuple(where)])}"
         )
-    total = array.sum(axis=-1)
-    bad = np.abs(total - 1.0) > sum_tolerance(array.shape[-1])
-    if bad.any():
-        where = np.argwhere(bad)[0]
-        what = at(name, where) if where.size else name
-        raise ModelError(f"{what} must sum to 1; it sums to {float(total[tuple(where)])}")
-    return array
 
 
-def dense_to_outcomes(P: ArrayLike, R: ArrayLike) -> tuple[Sizes, Ints, Ints, Floats, Floats]:
-    """`(sizes, row, next, prob, reward)` of the positive entries of dense `P (M,S,A,S)`."""
-    P, R = floats("P", P), floats("R", R)
+class Outcomes(NamedTuple):
+    """One entry per outcome, `(n,)` each; `allowed (S, A)` if the caller says it."""
+
+    row: Ints
+    next: Ints
+    prob: Floats
+    reward: Floats
+    allowed: Mask | None
+
+
+def dense_to_outcomes(P: ArrayLike, R: ArrayLike, allowed: Any = None) -> tuple[Sizes, Outcomes]:
+    """The positive entries of dense `P (M,S,A,S)`, with `R (M,S,A)`, `(M,S,A,S)` or `(S,A)`.
+
+    What stands in rows of actions that are not `allowed (S, A)` is ignored.
+    """
+    P, R = numbers("P", P), numbers("R", R)
     if P.ndim != 4 or P.shape[1] != P.shape[3] or 0 in P.shape:
         raise ModelError(f"P must have the shape (M, S, A, S), none of them 0; it is {P.shape}")
+    M, S, A, _ = P.shape
+    if R.shape == (S, A):  # the same in every context
+        R = np.tile(R, (M, 1, 1))
     if R.shape not in (P.shape[:3], P.shape):
         raise ModelError(
-            f"R must have the shape {P.shape[:3]} or {P.shape} to go with P; it is {R.shape}"
+            f"R must have the shape {P.shape[:3]} or {P.shape} to go with P, or {(S, A)} if it is "
+            f"the same in every context; it is {R.shape}"
         )
-    distributions("P", P)
-    M, S, A, _ = P.shape
+    mask = checked_mask(allowed, S, A)
+    if mask is not None:
+        P[:, ~mask] = R[:, ~mask] = 0.0
+    finite("P", P)
+    finite("R", R)
+    not_negative("P", P)
     flat = np.flatnonzero(P)
     row, nxt = np.divmod(flat, S)
     reward = R.reshape(-1)[flat if R.ndim == 4 else row]
-    return Sizes(M, S, A), row, nxt, P.reshape(-1)[flat], reward
+    return Sizes(M, S, A), Outcomes(row, nxt, P.reshape(-1)[flat], reward, mask)
 
 
 def build_rows(
-    sizes: Sizes, row: Ints, nxt: Ints, prob: Floats, reward: Floats, observe_rewards: bool
-) -> Rows:
-    """Sort, add up repeated outcomes, check the sums, label the symbols. `O(n log n)`."""
+    sizes: Sizes, outcomes: Outcomes, observe_rewards: bool, repairs: Repairs
+) -> tuple[Rows, Mask | None]:
+    """Sort, add up repeated outcomes, check the sums, label the symbols. `O(n log n)`.
+
+    Also `allowed (S, A)`, None if all actions are available everywhere. Where the caller does not
+    say it, a `(state, action)` without outcomes in any context is unavailable.
+    """
     M, S, A = sizes
     n_rows = M * S * A
+    row, nxt, prob, reward, allowed = outcomes
     if n_rows > 2**62 // S:
         raise ModelError(f"M*S*A*S must stay below 2^62; it is {n_rows * S}")
     if (prob < 0).any():
@@ -208,8 +251,10 @@ def build_rows(
             f"{_row_name(sizes, row[i])} must have probabilities of at least 0; "
             f"next={nxt[i]} has {float(prob[i])}"
         )
-    if not prob.all():
-        keep = prob > 0
+    keep = prob > 0
+    if allowed is not None:
+        keep &= allowed.reshape(-1)[row % (S * A)]
+    if not keep.all():
         row, nxt, prob, reward = row[keep], nxt[keep], prob[keep], reward[keep]
     key = row * S + nxt
     if (np.diff(key) <= 0).any():
@@ -220,22 +265,31 @@ def build_rows(
     row, nxt = np.divmod(key, S)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
-    _check_sums(sizes, indptr, prob)
+    if allowed is None:
+        allowed = mask_of_rows((np.diff(indptr) > 0).reshape(M, S, A))
+    prob = _sums_checked(sizes, indptr, prob, allowed, repairs)
+    if allowed is not None and allowed.all():
+        allowed = None
+    if allowed is not None:
+        indptr, outcome = repeated(allowed, M, indptr)
+        row = np.repeat(np.arange(n_rows), np.diff(indptr))
+        nxt, prob, reward = nxt[outcome], prob[outcome], reward[outcome]
     reward = reward + 0.0  # no negative zero
     if not observe_rewards:
-        return Rows(indptr, nxt, np.zeros_like(nxt), prob, reward)
+        return Rows(indptr, nxt, np.zeros_like(nxt), prob, reward), allowed
     if constant_in_rows(indptr, reward):
         of_row = rank_rewards(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
-        return Rows(indptr, nxt, of_row[row], prob, reward)
+        return Rows(indptr, nxt, of_row[row], prob, reward), allowed
     symbol = number_transitions(row % (S * A) * S + nxt, reward)
     order = np.lexsort((nxt, symbol, row))
-    return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
+    return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order]), allowed
 
 
-def relabel(sizes: Sizes, rows: Rows, observe_rewards: bool) -> Rows:
-    """The same rows with rewards observed or hidden."""
+def relabel(sizes: Sizes, rows: Rows, observe_rewards: bool, allowed: Mask | None) -> Rows:
+    """The same rows with rewards observed or hidden, or with fewer actions available."""
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
-    return build_rows(sizes, row, rows.next, rows.prob, rows.reward, observe_rewards)
+    outcomes = Outcomes(row, rows.next, rows.prob, rows.reward, allowed)
+    return build_rows(sizes, outcomes, observe_rewards, Repairs())[0]
 
 
 def constant_in_rows(indptr: Ints, reward: Floats) -> bool:
@@ -248,16 +302,21 @@ def _row_name(sizes: Sizes, row: int) -> str:
     return at("P", [m, *divmod(sa, sizes.A)])
 
 
-def _check_sums(sizes: Sizes, indptr: Ints, prob: Floats) -> None:
+def _sums_checked(
+    sizes: Sizes, indptr: Ints, prob: Floats, allowed: Mask | None, repairs: Repairs
+) -> Floats:
+    """The probabilities; rows of available actions sum to 1, the others are empty."""
     length = np.diff(indptr)
-    if (length == 0).any():
-        row = int(np.argmax(length == 0))
+    filled = length > 0
+    if allowed is not None and (empty := np.tile(allowed.reshape(-1), sizes.M) & ~filled).any():
+        row = int(np.argmax(empty))
         raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it has no outcomes")
-    total = np.add.reduceat(prob, indptr[:-1])
-    bad = np.abs(total - 1.0) > sum_tolerance(length)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it sums to {float(total[row])}")
+    rows = np.flatnonzero(filled)
+    total = np.add.reduceat(prob, indptr[rows])
+    divisor = repairs.divisors(
+        total, sum_tolerance(length[rows]), lambda i: _row_name(sizes, rows[i])
+    )
+    return prob if divisor is None else prob / np.repeat(divisor, length[rows])
 
 
 def _add_up(

@@ -20,12 +20,14 @@ from latentmdp.commands.convert import convert_command
 from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
+from latentmdp.commands.fit import fit_command
 from latentmdp.commands.learn import learn_command
 from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
-from latentmdp.errors import KernelCacheWarning, ModelError
+from latentmdp.commands.study import study_app
+from latentmdp.errors import KernelCacheWarning, ModelError, RepairWarning
 from latentmdp.printing import printable
 
 _PLAIN_FORMAT = warnings.formatwarning
@@ -49,12 +51,14 @@ for name, function in (
     ("plan", plan_command),
     ("evaluate", evaluate_command),
     ("learn", learn_command),
+    ("fit", fit_command),
     ("audit", audit_command),
     ("report", report_command),
     ("lower-bound", lower_bound_command),
     ("compile", compile_command),
 ):
     app.command(name)(function)
+app.add_typer(study_app, name="study")
 
 
 def _print_version(asked: bool) -> None:
@@ -140,7 +144,7 @@ def main() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Our own warning in one line, others as Python shows them."""
-    if not issubclass(category, KernelCacheWarning):
+    if not issubclass(category, KernelCacheWarning | RepairWarning):
         return _PLAIN_FORMAT(message, category, *where, **more)
     return f"latentmdp: {printable(str(message))}\n"
 

@@ -69,13 +69,13 @@ class Cursor:
             symbol = self._symbol(next_state, reward, accept_unexpected)
         if self.model is not None:
             self._rule_out(next_state, symbol)
-        if self.step == policy.H - 1:
+        if policy.ends_after(self.step):
             return None
         for e in range(policy.indptr[self.node], policy.indptr[self.node + 1]):
             if policy.symbol[e] == symbol and policy.next[e] == next_state:
                 self.node = int(policy.node[e])
                 return self.action
-        self.node = int(policy.default[self.step + 1, next_state])
+        self.node = int(policy.default[policy.step_after(self.step), next_state])
         return self.action
 
     def _symbol(self, next_state: int, reward: float | None, accept_unexpected: bool) -> int:

@@ -24,7 +24,7 @@ class Description:
     A: int
     H: int
     Gamma: int
-    rows: int
+    rows: int  # of available actions
     outcomes: int
     discount: float
     observe_rewards: bool
@@ -37,6 +37,7 @@ class Description:
     alike: tuple[tuple[int, ...], ...]
     names: dict[str, tuple[str, ...] | None]
     units: str = ""  # in words; empty where rewards are as they were given
+    unavailable: tuple[tuple[int, int], ...] = ()  # (state, action)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -49,6 +50,7 @@ class Description:
             f"{self.M} contexts, {self.S} states, {self.A} actions, horizon {self.H}, "
             f"discount {self.discount:g}",
             f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
+            *self._availability(),
             f"rewards {where}, {seen}; total reward of an episode by context: {self._totals()}",
             f"transitions differ at {self._places(self.transitions_differ)}",
             f"rewards differ at {self._places(self.rewards_differ)}",
@@ -71,6 +73,11 @@ class Description:
         if len(set(spans)) == 1:
             return f"{spans[0]} in each"
         return ", ".join(spans[:6]) + (f", ... ({len(spans)} in all)" if len(spans) > 6 else "")
+
+    def _availability(self) -> list[str]:
+        if not self.unavailable:
+            return []
+        return [f"unavailable are {self._places(self.unavailable)}"]
 
     def _places(self, pairs: tuple[tuple[int, int], ...]) -> str:
         if not pairs:
@@ -95,8 +102,9 @@ def describe(model: LatentMDP) -> Description:
     else:
         pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
     by_context = [codes.reshape(M, S * A) for codes in (moves, pays)]
+    listed = model.listed_rows[: S * A]
     differ = [
-        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0)))
+        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0) & listed))
         for d in by_context
     ]
     whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
@@ -113,8 +121,8 @@ def describe(model: LatentMDP) -> Description:
         A=A,
         H=model.H,
         Gamma=model.Gamma,
-        rows=M * S * A,
-        outcomes=len(model.prob),
+        rows=int(model.listed_rows.sum()),
+        outcomes=int(np.diff(model.indptr)[model.listed_rows].sum()),
         discount=model.discount,
         observe_rewards=model.observe_rewards,
         rewards_on_transitions=model.rewards_on_transitions,
@@ -130,6 +138,7 @@ def describe(model: LatentMDP) -> Description:
             "actions": model.action_names,
         },
         units=model.units_in_words,
+        unavailable=tuple((int(i) // A, int(i) % A) for i in np.flatnonzero(~listed)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The one family of errors for bad input, and the warning about what costs time alone."""
+"""The one family of errors for bad input, and the warnings about what is not an error."""
 
 from latentmdp.printing import printable
 
@@ -12,3 +12,7 @@ class ModelError(ValueError):
 
 class KernelCacheWarning(UserWarning):
     """Compiled kernels cannot be kept: answers are the same, later starts take longer."""
+
+
+class RepairWarning(UserWarning):
+    """Distributions did not sum to 1 and were divided by their sum, as the caller asked."""

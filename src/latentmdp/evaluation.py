@@ -1,13 +1,19 @@
 """Exact evaluation of a policy graph: alpha vectors, value, variance, the return's distribution."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_values
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.policy import as_policy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 6  # contexts that a repr lists
 
@@ -18,7 +24,7 @@ class Evaluation:
 
     `alpha (N, M)`: expected remaining reward at each node in each context; `value`: of an episode;
     `variance`: `Var^pi` of Definition 1, the variance of an episode's total reward; `contexts (M,)`
-    and `context_variances (M,)`: the same given the context.
+    and `context_variances (M,)`: the same given the context. `to_frame` has these as a table.
     """
 
     alpha: Floats
@@ -26,6 +32,37 @@ class Evaluation:
     variance: float
     contexts: Floats
     context_variances: Floats
+    weights: Floats  # (M,) of the contexts
+    context_names: tuple[str, ...] | None = None
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per context: `context` (its name, if it has one), `weight, value, variance`."""
+        import pandas as pd  # loads slowly
+
+        return pd.DataFrame(
+            {
+                "context": self.context_names or np.arange(len(self.contexts)),
+                "weight": self.weights,
+                "value": self.contexts,
+                "variance": self.context_variances,
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the value, and a table by context."""
+        from latentmdp import notebook
+
+        low, high = min(0.0, float(self.contexts.min())), float(self.contexts.max())
+        names = self.context_names or [str(m) for m in range(len(self.contexts))]
+        columns = (names, *(x.tolist() for x in (self.weights, self.contexts)))
+        deviations = np.sqrt(np.maximum(self.context_variances, 0.0)).tolist()
+        rows = [
+            (name, w, value, sd, notebook.bar(value, low, high))
+            for name, w, value, sd in zip(*columns, deviations, strict=True)
+        ]
+        headers = ("context", "weight", "value", "standard deviation", "")
+        heading = f"value {self.value:.6g}, standard deviation {max(self.variance, 0.0) ** 0.5:.6g}"
+        return notebook.page(heading, notebook.table(headers, rows))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{x:.6g}" for x in self.contexts[:SHOWN])
@@ -36,24 +73,32 @@ class Evaluation:
         )
 
 
-def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
+def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
+
+    The policy is a `PolicyGraph`, a `Plan`, or a table of actions `(H, S)` or `(S,)`.
+    A stationary policy (without a last step: `evaluation_stationary`) has values `alpha (N, M)` at
+    its nodes with all steps of the model ahead.
 
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
-    >>> ev = evaluate(model, PolicyGraph.from_table(np.zeros((3, model.S), dtype=int)))
+    >>> ev = evaluate(model, np.zeros((3, model.S), dtype=int))
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
-    policy = fitted(model, policy)
-    alpha = np.empty((policy.N, model.M))
-    var = np.empty((policy.N, model.M))
-    alpha_vectors(
-        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A, model.discount,
-        policy_nodes(policy), np.empty(model.Gamma), alpha, var,
-    )  # fmt: skip
+    given = getattr(policy, "policy", policy)
+    policy = as_policy(model, policy)
+    if policy.stationary:
+        alpha, var = discounted_values(model, policy)
+    else:
+        alpha = np.empty((policy.N, model.M))
+        var = np.empty((policy.N, model.M))
+        alpha_vectors(
+            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
+            model.discount, policy_nodes(policy), np.empty(model.Gamma), alpha, var,
+        )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
     value = float(model.w @ contexts)
@@ -61,17 +106,22 @@ def evaluate(model: LatentMDP, policy: PolicyGraph) -> Evaluation:
     # Definition 1: the root's variance over (m, s) ~ w∘nu, then what each step decides.
     drawn = float(model.w @ (model.nu * (first - value) ** 2).sum(axis=1))
     own = (model.nu * (first - contexts[:, None]) ** 2).sum(axis=1) + carried
-    return Evaluation(alpha, value, drawn + float(model.w @ carried), contexts, own)
+    if getattr(given, "stationary", False) and not policy.stationary:
+        alpha = alpha[: given.N].copy()
+    return Evaluation(
+        alpha, value, drawn + float(model.w @ carried), contexts, own, model.w, model.context_names
+    )
 
 
 def return_distribution(
-    model: LatentMDP, policy: PolicyGraph, max_atoms: int = 5_000_000
+    model: LatentMDP, policy: Any, max_atoms: int = 5_000_000
 ) -> tuple[Floats, Floats]:
     """`(totals, probabilities)` of an episode's total reward, ascending; exact.
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
-    policy = fitted(model, policy)
+    needs_finite(model, "the distribution of the return")
+    policy = as_policy(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
     tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))
@@ -110,9 +160,10 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     """
     from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
+    needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(
         model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
     )
-    return value, best
+    return value, best if model.allowed is None else model.stand_in[np.arange(model.S), best]

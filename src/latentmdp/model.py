@@ -1,15 +1,17 @@
 """`LatentMDP`: `M` tabular MDPs on shared states and actions, in canonical sparse form.
 
 Each episode a hidden context `m ~ w` is drawn and stays; it starts at `s ~ nu[m]` and lasts exactly
-`horizon` steps. What the agent sees besides the next state is the outcome's `symbol`: with observed
-rewards the number of the reward among the contexts' rewards there (`canonical.rank_rewards`;
-`number_transitions` where rewards sit on transitions), with hidden rewards always 0.
+`horizon` steps (for ever where that is `math.inf`). What the agent sees besides the next state is
+the outcome's `symbol`: with observed rewards the number of the reward among the contexts' rewards
+there (`canonical.rank_rewards`; `number_transitions` where rewards sit on transitions), with hidden
+rewards always 0.
 """
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp import canonical
-from latentmdp.canonical import Floats, Ints, Rows, Sizes
+from latentmdp.availability import Mask, checked_mask, stand_ins
+from latentmdp.canonical import Floats, Ints, Outcomes, Rows, Sizes
 from latentmdp.errors import ModelError
+from latentmdp.horizons import MAX_HORIZON as MAX_HORIZON
+from latentmdp.horizons import checked_horizon, discounted_steps
+from latentmdp.horizons import checked_whole as checked_whole
+from latentmdp.repair import Repairs
 from latentmdp.totals import extreme_totals
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.description import Description
 
 
@@ -54,6 +63,14 @@ class Layout:
                     )
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Which state of a POMDP a context and a state stand for; `.policyx` files speak of those."""
+
+    state: Ints  # (M, S), or -1 where there is none
+    hidden: int  # joint values of what is not fully observable: state % hidden
+
+
 @dataclass(frozen=True, eq=False)
 class LatentMDP:
     """A latent MDP, frozen and validated once.
@@ -68,7 +85,7 @@ class LatentMDP:
 
     w: Floats  # (M,) weights of the contexts
     nu: Floats  # (M, S) first state, by context
-    horizon: int
+    horizon: int  # steps of an episode, or math.inf
     discount: float
     n_actions: int
     indptr: Ints  # (M*S*A + 1,) CSR rows; row (m, s, a) is (m*S + s)*A + a
@@ -86,6 +103,11 @@ class LatentMDP:
     layout: Layout | None = None
     reward_scale: float = 1.0  # the user's reward is `reward * reward_scale + reward_shift`
     reward_shift: float = 0.0
+    allowed: Mask | None = None  # (S, A) available actions; None: all. The rows of the others
+    # repeat those of the first available action of their state (`availability.py`)
+    origin: Origin | None = dataclasses.field(
+        default=None, compare=False
+    )  # if it was read from a POMDP
 
     # ------------------------------------------------------------------ building
 
@@ -98,6 +120,8 @@ class LatentMDP:
         nu: ArrayLike,
         horizon: int,
         *,
+        allowed: ArrayLike | None = None,
+        normalize: bool | float = False,
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
@@ -105,15 +129,23 @@ class LatentMDP:
     ) -> "LatentMDP":
         """From dense `P (M,S,A,S)` and `R (M,S,A)` or `(M,S,A,S)`.
 
-        `max_return` bounds every episode's total reward and asks for non-negative rewards;
-        `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
+        `R (S,A)` and `nu (S,)` mean the same in every context. `allowed (S,A)`: which actions are
+        available; what stands in the rows of the others is ignored. Without it, an action whose
+        rows are 0 in all contexts is unavailable. `normalize`: distributions that differ from
+        summing to 1 by at most so much (True: any weights) are divided by their sum, with a
+        warning. `max_return` bounds every episode's total reward and asks for non-negative
+        rewards; `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
         `context_names`, `layout`.
         """
-        sizes, row, nxt, prob, reward = canonical.dense_to_outcomes(P, R)
-        rows = canonical.build_rows(sizes, row, nxt, prob, reward, observe_rewards)
-        return cls._checked(
-            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels
-        )
+        repairs = Repairs(normalize)
+        sizes, outcomes = canonical.dense_to_outcomes(P, R, allowed)
+        rows, mask = canonical.build_rows(sizes, outcomes, observe_rewards, repairs)
+        model = cls._checked(
+            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels, mask,
+            repairs,
+        )  # fmt: skip
+        repairs.warn()
+        return model
 
     @classmethod
     def from_rows(
@@ -129,6 +161,8 @@ class LatentMDP:
         horizon: int,
         *,
         n_actions: int | None = None,
+        allowed: ArrayLike | None = None,
+        normalize: bool | float = False,
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
@@ -136,11 +170,16 @@ class LatentMDP:
     ) -> "LatentMDP":
         """From one entry per outcome, in any order; repeated outcomes add up.
 
-        The numbers of contexts and states are those of `nu (M, S)`; `n_actions` defaults to the
-        largest action plus one. Where repeated outcomes differ in reward, hidden rewards are
-        averaged by probability and observed ones refused.
+        The numbers of contexts and states are those of `nu (M, S)`, or of `w (M,)` and `nu (S,)`;
+        `n_actions` defaults to the largest action plus one. Where repeated outcomes differ in
+        reward, hidden rewards are averaged by probability and observed ones refused. Without
+        `allowed (S, A)`, an action without outcomes in all contexts is unavailable in that state.
+        The rest as in `from_arrays`.
         """
+        repairs = Repairs(normalize)
         shape = np.shape(nu)
+        if len(shape) == 1:  # the same in every context
+            shape = (np.size(w), *shape)
         if len(shape) != 2 or 0 in shape:
             raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
         if n_actions is None:
@@ -159,10 +198,68 @@ class LatentMDP:
             )
         row = (c * sizes.S + s) * sizes.A + a
         del c, s, a
-        rows = canonical.build_rows(sizes, row, nxt, p, r, observe_rewards)
-        return cls._checked(
-            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels
-        )
+        outcomes = Outcomes(row, nxt, p, r, checked_mask(allowed, sizes.S, sizes.A))
+        rows, mask = canonical.build_rows(sizes, outcomes, observe_rewards, repairs)
+        model = cls._checked(
+            sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels, mask,
+            repairs,
+        )  # fmt: skip
+        repairs.warn()
+        return model
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "pd.DataFrame",
+        horizon: int,
+        *,
+        w: Any = None,
+        start: Any = None,
+        nu: Any = None,
+        context: str | None = "context",
+        state: str = "state",
+        action: str = "action",
+        next_state: str = "next_state",
+        probability: str = "probability",
+        reward: str = "reward",
+        weight: str | None = "weight",
+        first: str | None = "first",
+        **options: Any,
+    ) -> "LatentMDP":
+        """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
+
+        `context`, `state`, ..., `first` are the names of its columns. Contexts, states and actions
+        are numbers from 0, or labels of any kind, which become names: numbers in their order,
+        categories in theirs, other labels as they first appear. Without a column of contexts there
+        is one. A state without rows in a context ends the episode there: it stays, with reward 0.
+        An action without rows in a state, in all contexts, is unavailable there.
+
+        Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
+        else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
+        `nu` (an array), else the column `first`, the probability of starting in this row's state in
+        its context. `options`: `observe_rewards`, `discount`, `normalize`, `max_return` (here None:
+        any finite rewards) and labels, as in `from_rows`.
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame(
+        ...     [
+        ...         ("calm", "left", "swim", "right", 1.0, 0.5),
+        ...         ("rough", "left", "swim", "left", 1.0, 0.0),  # and "right" is the end
+        ...     ],
+        ...     columns=["context", "state", "action", "next_state", "probability", "reward"],
+        ... )
+        >>> model = LatentMDP.from_frame(table, horizon=3, start="left")
+        >>> model.context_names, model.state_names, model.max_return
+        (('calm', 'rough'), ('left', 'right'), 0.5)
+        """
+        from latentmdp.frames import frame_model  # which makes a LatentMDP
+
+        columns = {
+            "context": context, "state": state, "action": action, "next_state": next_state,
+            "probability": probability, "reward": reward, "weight": weight, "first": first,
+        }  # fmt: skip
+        options.setdefault("max_return", None)
+        return frame_model(frame, horizon, columns, w, start, nu, options)
 
     @classmethod
     def _checked(
@@ -176,25 +273,28 @@ class LatentMDP:
         discount: float,
         max_return: float | None,
         labels: dict[str, Any],
+        allowed: Mask | None,
+        repairs: Repairs | None = None,
     ) -> "LatentMDP":
         M, S, A = sizes
         w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
+        if nu.shape == (S,):  # the same in every context
+            nu = np.tile(nu, (M, 1))
         if w.shape != (M,):
             raise ModelError(
                 f"w must have the shape ({M},), one weight per context; it is {w.shape}"
             )
         if nu.shape != (M, S):
             raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
-        canonical.distributions("w", w)
-        canonical.distributions("nu", nu)
-        horizon = checked_whole("horizon", horizon, 1)
-        if horizon > MAX_HORIZON:
-            raise ModelError(f"horizon must be at most {MAX_HORIZON}; it is {horizon}")
+        repairs = Repairs() if repairs is None else repairs
+        w = canonical.distributions("w", w, repairs)
+        nu = canonical.distributions("nu", nu, repairs)
         if not isinstance(observe_rewards, (bool, np.bool_)):
             raise ModelError(f"observe_rewards must be True or False; it is {observe_rewards!r}")
         discount = float(discount)
         if not 0.0 < discount <= 1.0:
             raise ModelError(f"discount must be above 0 and at most 1; it is {discount}")
+        horizon = checked_horizon(horizon, discount)
         if max_return is None:
             low, high = (
                 extreme_totals(sizes, rows, nu, horizon, discount, sign) for sign in (-1, 1)
@@ -207,13 +307,14 @@ class LatentMDP:
             if not 0.0 <= max_return < np.inf:
                 raise ModelError(f"max_return must be finite and at least 0; it is {max_return}")
             high = np.full(M, horizon * float(rows.reward.max()))  # often this bound is enough
-            if not high[0] <= max_return:
+            if not high[0] <= max_return:  # nor where it is nan: no rewards, no last step
                 high = extreme_totals(sizes, rows, nu, horizon, discount, 1)
-            _check_rewards(sizes, rows, high, horizon, max_return)
+            steps = horizon if math.isfinite(horizon) else discounted_steps(horizon, discount)
+            _check_rewards(sizes, rows, high, steps, max_return)
             limits = 0.0, max_return
         model = cls(
             w, nu, horizon, discount, A, *rows, bool(observe_rewards), max_return, *limits,
-            **_check_labels(sizes, labels),
+            **_check_labels(sizes, labels), allowed=allowed,
         )  # fmt: skip
         for array in (w, nu, *rows):
             array.flags.writeable = False
@@ -223,16 +324,22 @@ class LatentMDP:
         """A copy with another `w, nu, horizon, discount, observe_rewards, max_return` or label.
 
         Checked again. Unless `max_return` is given, the limit the model was built with holds.
+        `allowed (S, A)` takes actions away; one that is unavailable has no rows to come back with.
         """
-        known = (*_LABELS, "w", "nu", "horizon", "discount", "observe_rewards", "max_return")
+        known = (
+            *(*_LABELS, "allowed", "w", "nu", "horizon", "discount"),
+            *("observe_rewards", "max_return"),
+        )
         for name in changes:
             if name not in known:
                 raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
         labels = {name: changes.get(name, getattr(self, name)) for name in _LABELS}
         observe = changes.get("observe_rewards", self.observe_rewards)
-        rows = self.rows
-        if observe != self.observe_rewards:
-            rows = canonical.relabel(self.sizes, rows, observe)
+        rows, allowed = self.rows, self.allowed
+        if "allowed" in changes:
+            allowed = self._narrowed(changes["allowed"])
+        if observe != self.observe_rewards or allowed is not self.allowed:
+            rows = canonical.relabel(self.sizes, rows, observe, allowed)
         return self._checked(
             self.sizes,
             rows,
@@ -243,7 +350,22 @@ class LatentMDP:
             changes.get("discount", self.discount),
             changes.get("max_return", self.return_limit),
             labels,
+            allowed,
         )
+
+    def _narrowed(self, allowed: ArrayLike | None) -> Mask | None:
+        """A mask that takes actions away from this model's; None if it takes none away."""
+        everything = np.ones((self.S, self.A), dtype=bool)
+        wanted = checked_mask(everything if allowed is None else allowed, self.S, self.A)
+        mine = everything if self.allowed is None else self.allowed
+        assert wanted is not None
+        if (wanted & ~mine).any():
+            s, a = (int(i) for i in np.argwhere(wanted & ~mine)[0])
+            raise ModelError(
+                f"allowed can only take actions away; action {a} of state {s} is unavailable and "
+                "has no rows"
+            )
+        return self.allowed if np.array_equal(wanted, mine) else wanted
 
     def normalized(self) -> "LatentMDP":
         """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
@@ -262,7 +384,7 @@ class LatentMDP:
         rows = rows._replace(reward=rows.reward / scale)
         return self._checked(
             self.sizes, rows, self.w, self.nu, self.horizon, self.observe_rewards, self.discount,
-            1.0, labels,
+            1.0, labels, self.allowed,
         )  # fmt: skip
 
     def denormalized(self) -> "LatentMDP":
@@ -274,7 +396,7 @@ class LatentMDP:
         labels |= {"reward_scale": 1.0, "reward_shift": 0.0}
         return self._checked(
             self.sizes, rows, self.w, self.nu, self.horizon, self.observe_rewards, self.discount,
-            None, labels,
+            None, labels, self.allowed,
         )  # fmt: skip
 
     def in_user_units(self, value: Any) -> Any:
@@ -282,11 +404,7 @@ class LatentMDP:
 
         For values only: what is a difference of values has `difference_in_user_units`.
         """
-        steps = (
-            float(self.horizon)
-            if self.discount == 1.0
-            else (1.0 - self.discount**self.horizon) / (1.0 - self.discount)
-        )
+        steps = discounted_steps(self.horizon, self.discount)
         return value * self.reward_scale + self.reward_shift * steps
 
     def difference_in_user_units(self, difference: Any) -> Any:
@@ -329,7 +447,7 @@ class LatentMDP:
 
     @property
     def H(self) -> int:
-        """The horizon: every episode has exactly this many steps."""
+        """The horizon: every episode has exactly this many steps (`math.inf`: it has no end)."""
         return self.horizon
 
     @property
@@ -367,9 +485,43 @@ class LatentMDP:
         expected.flags.writeable = False
         return expected
 
+    @cached_property
+    def stand_in(self) -> Ints:
+        """`(S, A)` the action itself, or the first available one where it is unavailable."""
+        allowed = np.ones((self.S, self.A), dtype=bool) if self.allowed is None else self.allowed
+        found = stand_ins(allowed)
+        found.flags.writeable = False
+        return found
+
+    @cached_property
+    def listed_rows(self) -> Mask:
+        """`(M*S*A,)` whether a row is one of its own: the others only repeat an available action.
+
+        What is shown or written lists these.
+        """
+        if self.allowed is None:
+            return np.ones(self.M * self.S * self.A, dtype=bool)
+        return np.tile(self.allowed.reshape(-1), self.M)
+
+    def actions_in(self, state: int) -> Ints:
+        """The available actions of a state, ascending."""
+        return np.arange(self.A) if self.allowed is None else np.flatnonzero(self.allowed[state])
+
+    @cached_property
+    def _unmasked(self) -> "LatentMDP":
+        return dataclasses.replace(self, allowed=None)
+
+    def unmasked(self) -> "LatentMDP":
+        """The same rows with all actions available: for searches.
+
+        An unavailable action is there a copy of the first available one of its state, so no value
+        changes; a policy that is found goes through `policy.playable` before it is handed out.
+        """
+        return self if self.allowed is None else self._unmasked
+
     @property
     def P(self) -> Floats:
-        """`(M, S, A, S)` transition probabilities, dense."""
+        """`(M, S, A, S)` transition probabilities, dense; 0 in rows of unavailable actions."""
         return self._dense(self.prob)
 
     @property
@@ -377,7 +529,10 @@ class LatentMDP:
         """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense."""
         if self.rewards_on_transitions:
             return self._dense(self.reward)
-        return self.row_reward.reshape(self.M, self.S, self.A).copy()
+        dense = self.row_reward.reshape(self.M, self.S, self.A).copy()
+        if self.allowed is not None:
+            dense[:, ~self.allowed] = 0.0
+        return dense
 
     def _dense(self, values: Floats) -> Floats:
         M, S, A = self.sizes
@@ -385,6 +540,8 @@ class LatentMDP:
             raise ModelError(f"a dense view must have at most 2^31 entries; {M * S * A * S} asked")
         dense = np.zeros((M * S * A, S))
         dense[np.repeat(np.arange(M * S * A), np.diff(self.indptr)), self.next] = values
+        if self.allowed is not None:
+            dense[~self.listed_rows] = 0.0
         return dense.reshape(M, S, A, S)
 
     def symbol_of(self, state: int, action: int, next: int, reward: float) -> int:
@@ -408,6 +565,8 @@ class LatentMDP:
         for name in ("w", "nu", "indptr", "next", "symbol", "prob", "reward"):
             found.update(getattr(self, name).tobytes())
         found.update(repr((self.M, self.S, self.A, self.H, self.discount)).encode())
+        if self.allowed is not None:
+            found.update(self.allowed.tobytes())
         return found.hexdigest()[:16]
 
     def describe(self) -> "Description":
@@ -416,39 +575,60 @@ class LatentMDP:
 
         return describe(self)
 
+    def to_frame(self, names: bool = True) -> "pd.DataFrame":
+        """One row per outcome: `context, state, action, next_state, probability, reward`, and
+        `weight` (of the context) and `first` (of the state as the first one, given the context).
+
+        With `names`, labels are the model's names where it has some. `from_frame(frame, horizon)`
+        gives the model back; horizon, discount, layout and whether rewards are observed are not in
+        the frame.
+        """
+        from latentmdp.frames import model_frame  # which takes a LatentMDP
+
+        return model_frame(self, names)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatentMDP):
             return NotImplemented
         return all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in dataclasses.fields(self)
+            if f.compare
         )
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp import notebook
+
+        names = self.context_names or [str(m) for m in range(self.M)]
+        weights = (float(x) for x in self.w)
+        rows = [
+            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
+        ]
+        return notebook.page(
+            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
+        )
+
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
+        masked = ""
+        if self.allowed is not None:
+            masked = f", {(~self.allowed).sum()} of {self.S * self.A} actions unavailable"
         return (
             f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
-            f"rewards {rewards}, discount={self.discount:g})"
+            f"rewards {rewards}, discount={self.discount:g}{masked})"
         )
 
 
-MAX_HORIZON = 10**6  # building takes time linear in it
-
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
+    "origin",
 )  # fmt: skip
 
 
-def checked_whole(name: str, value: Any, least: int) -> int:
-    """The value as a whole number of at least `least`, or a sentence."""
-    ok = isinstance(value, (int, np.integer, float, np.floating)) and not isinstance(value, bool)
-    if not ok or value != value // 1 or value < least:
-        raise ModelError(f"{name} must be a whole number of at least {least}; it is {value!r}")
-    return int(value)
-
-
-def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: float) -> None:
+def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, steps: float, limit: float) -> None:
     """Non-negative rewards and totals of at most `limit`, or a sentence that says where not."""
     if (rows.reward < 0).any():
         i = int(np.argmax(rows.reward < 0))
@@ -458,7 +638,7 @@ def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, horizon: int, limit: 
             f"{canonical.at('R', [m, *divmod(sa, sizes.A)])} must be at least 0; "
             f"it is {float(rows.reward[i])} (max_return=None accepts any finite rewards)"
         )
-    slack = canonical.sum_tolerance(horizon) * max(1.0, limit)
+    slack = canonical.sum_tolerance(steps) * max(1.0, limit)
     if (high > limit + slack).any():
         m = int(np.argmax(high > limit + slack))
         raise ModelError(

@@ -272,6 +272,8 @@ def maze(
                     Rectangle(tuple(corner), 1, 1, fc=BLUE, alpha=0.65 * share, zorder=1.5)
                 )
     if policy is not None:
+        if policy.stationary and step != 0:
+            raise ModelError(f"step must be 0 for a stationary policy; it is {step}")
         if not 0 <= step < policy.H:
             raise ModelError(f"step must be between 0 and {policy.H - 1}; it is {step}")
         moves = action_directions(model)[policy.table[step]]
@@ -316,11 +318,12 @@ def policy_graph(
     if model is not None:
         policy = fitted(model, policy)
         weight = reach_weights(model, policy).sum(axis=1)
+    column_of = _columns(policy)
     kept = np.sort(np.argsort(-weight, kind="stable")[:max_nodes])
     kept = kept[weight[kept] > 0]
     place = np.full((policy.N, 2), np.nan)
-    for t in np.unique(policy.step[kept]):
-        column = kept[policy.step[kept] == t]
+    for t in np.unique(column_of[kept]):
+        column = kept[column_of[kept] == t]
         place[column] = [(t, i - (len(column) - 1) / 2) for i in range(len(column))]
     for n, to, width in _edges(policy, model, kept):
         if np.isfinite(place[to, 0]):
@@ -339,11 +342,28 @@ def policy_graph(
             ax.annotate(name, place[n], xytext=(0, 5), textcoords="offset points", ha="center",
                         fontsize=_small(ax) - 1)  # fmt: skip
     left = int((weight > 0).sum()) - len(kept)
-    ax.set(xlabel="step" + (f" ({left} unlikelier nodes left out)" if left else ""), yticks=[])
+    first = "fewest steps from the start" if policy.stationary else "step"
+    ax.set(xlabel=first + (f" ({left} unlikelier nodes left out)" if left else ""), yticks=[])
     ax.spines["left"].set_visible(False)
     ax.margins(y=0.14)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=_small(ax))
     return ax
+
+
+def _columns(policy: PolicyGraph) -> np.ndarray:
+    """The step of each node; in a stationary policy how soon it may be reached."""
+    if not policy.stationary:
+        return policy.step
+    far = np.full(policy.N, policy.N)
+    far[policy.root] = 0
+    owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
+    for t in range(1, policy.N):
+        after = np.append(policy.node[far[owner] == t - 1], policy.default[0])
+        new = after[far[after] > t]
+        if len(new) == 0 and t > 1:
+            break
+        far[new] = t
+    return far
 
 
 def _edges(
@@ -355,7 +375,7 @@ def _edges(
         return [(int(n), int(to), 0.7) for n, to in zip(owner, policy.node, strict=True)]
     g = reach_weights(model, policy)
     flow: dict[tuple[int, int], float] = {}
-    for n in kept[policy.step[kept] < policy.H - 1]:
+    for n in kept[~policy.ends_after(policy.step[kept])]:
         for m in np.flatnonzero(g[n]):
             row = (m * model.S + policy.state[n]) * model.A + policy.action[n]
             i = np.arange(model.indptr[row], model.indptr[row + 1])

@@ -4,25 +4,54 @@ A node is `(step, state, action)`; on an observation `(symbol, next)` the policy
 successor for it, or, where there is none, to the default node of `(step + 1, next)`. So a policy
 answers any observation, also one that its planning model gave probability zero, and a Markov
 policy is a graph without successors: one default node per `(step, state)`.
+
+A *stationary* policy does not count steps: all its nodes are at step 0, successors lead to any of
+them, in circles too, and there is one default node per state. It is what models without a last step
+are played with (`H` is `math.inf`); in a model with one it is played until then.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.availability import Mask
 from latentmdp.belief import initial_belief, reach_weights, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
+from latentmdp.horizons import WITHOUT_END, is_infinite
+from latentmdp.policy_stationary import (
+    follow_edges,
+    merge_stationary,
+    stationary_table,
+    unrolled,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
+
+
+class Problem(Protocol):
+    """What a policy must fit: a model, or what a learner knows of one."""
+
+    @property
+    def H(self) -> int: ...
+    @property
+    def S(self) -> int: ...
+    @property
+    def A(self) -> int: ...
+    @property
+    def allowed(self) -> Mask | None: ...
+    @property
+    def stand_in(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +72,8 @@ class PolicyGraph:
     next: Ints  # (E,)
     node: Ints  # (E,) the successor
     root: Ints  # (S,) node at step 0 by first state
-    default: Ints  # (H, S) node by (step, state)
+    default: Ints  # (H, S) node by (step, state); (1, S) if stationary
+    stationary: bool = False  # one rule for all steps: successors are at step 0 as well
 
     @property
     def N(self) -> int:
@@ -52,8 +82,8 @@ class PolicyGraph:
 
     @property
     def H(self) -> int:
-        """The horizon."""
-        return int(self.default.shape[0])
+        """The horizon; `math.inf` of a stationary policy."""
+        return WITHOUT_END if self.stationary else int(self.default.shape[0])
 
     @property
     def S(self) -> int:
@@ -67,7 +97,7 @@ class PolicyGraph:
 
     @property
     def table(self) -> Ints:
-        """`(H, S)` actions of the default nodes; the whole policy if it is Markov."""
+        """`(H, S)` (stationary: `(1, S)`) actions of the default nodes; all of a Markov policy."""
         return self.action[self.default]
 
     # ------------------------------------------------------------------ building
@@ -84,11 +114,11 @@ class PolicyGraph:
         node: ArrayLike,
         root: ArrayLike,
         default: ArrayLike,
+        stationary: bool = False,
     ) -> "PolicyGraph":
         """From arrays with nodes and successors in any order; sorts and checks. `O(N + E)` logs."""
         parts = (step, state, action, indptr, symbol, next, node, root, default)
-        names = [f.name for f in fields(cls)]
-        a = {name: _indices(name, part) for name, part in zip(names, parts, strict=True)}
+        a = {name: _indices(name, part) for name, part in zip(POLICY_PARTS, parts, strict=True)}
         _check_shapes(a)
         order = np.argsort(a["step"], kind="stable")
         new_id = np.empty_like(order)
@@ -110,13 +140,16 @@ class PolicyGraph:
             new_id[a["node"][edges]],
             new_id[a["root"]],
             new_id[a["default"]],
+            bool(stationary),
         )
         graph._check()
         return graph._freeze()
 
     @classmethod
-    def from_table(cls, table: ArrayLike) -> "PolicyGraph":
-        """The Markov policy with actions `table (H, S)`."""
+    def from_table(cls, table: ArrayLike, stationary: bool = False) -> "PolicyGraph":
+        """The Markov policy with actions `table (H, S)`; `(1, S)` or `(S,)` if stationary."""
+        if stationary:
+            return stationary_table(table)
         actions = _indices("table", table)
         if actions.ndim != 2 or 0 in actions.shape:
             raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
@@ -220,21 +253,35 @@ class PolicyGraph:
             return Cursor(self, int(self.root[state]), self.model)
         return Cursor(fitted(model, self), int(self.root[state]), model)
 
+    def step_after(self, step: Any) -> Any:
+        """The step of the nodes that follow those of `step`: 0 again in a stationary policy."""
+        return step if self.stationary else step + 1
+
+    def ends_after(self, step: Any) -> Any:
+        """Whether the nodes of `step` are the last ones."""
+        return step == self.H - 1  # never where H is infinite
+
     def successors(self, node: ArrayLike, symbol: ArrayLike, next: ArrayLike) -> Ints:
         """The nodes after observing `(symbol, next)` at `node`, for arrays of one shape.
 
         Nodes of the last step have none and must not be asked.
         """
         node, symbol, next = np.asarray(node), np.asarray(symbol), np.asarray(next)
-        result = self.default[self.step[node] + 1, next]
+        result = self.default[self.step_after(self.step[node]), next]
         if len(self.node):
-            width = max(int(self.symbol.max()), int(np.max(symbol, initial=0))) + 1
-            owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-            keys = (owner * width + self.symbol) * self.S + self.next
+            width, keys = self._edge_keys
             wanted = (node * width + symbol) * self.S + next
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            result = np.where(keys[place] == wanted, self.node[place], result)
+            found = (keys[place] == wanted) & (symbol < width)
+            result = np.where(found, self.node[place], result)
         return result
+
+    @cached_property
+    def _edge_keys(self) -> tuple[int, Ints]:
+        """One more than the largest symbol, and one ascending number per edge."""
+        width = int(self.symbol.max(initial=0)) + 1
+        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
+        return width, (owner * width + self.symbol) * self.S + self.next
 
     # ------------------------------------------------------------------ simplifying
 
@@ -246,13 +293,15 @@ class PolicyGraph:
         if model is not None and self.numbering is not None:
             return self.for_model(model).prune(model)
         owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-        keep = self.node != self.default[self.step[owner] + 1, self.next]
+        keep = self.node != self.default[self.step_after(self.step[owner]), self.next]
         if model is not None:
             keep &= self._possible(model, owner)
         reached = np.zeros(self.N, dtype=bool)
         reached[self.root] = True
         reached[self.default] = True
-        for t in range(self.H - 1):
+        if self.stationary:
+            follow_edges(reached, owner[keep], self.node[keep])
+        for t in range(0 if self.stationary else self.H - 1):
             lo, hi = np.searchsorted(self.step, (t, t + 1))
             e = np.arange(self.indptr[lo], self.indptr[hi])
             e = e[keep[e] & reached[owner[e]]]
@@ -277,6 +326,8 @@ class PolicyGraph:
 
     def merge(self) -> "PolicyGraph":
         """With equivalent nodes merged: same step, state, action and merged successors."""
+        if self.stationary:
+            return merge_stationary(self)
         owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
         kind = np.arange(self.N)  # the representative of each node
         for t in range(self.H - 1, -1, -1):
@@ -296,7 +347,7 @@ class PolicyGraph:
                 kind[n] = first.setdefault((self.state[n], self.action[n], edges), n)
         kept = kind == np.arange(self.N)
         keep = kept[owner] & (
-            kind[self.node] != kind[self.default[self.step[owner] + 1, self.next]]
+            kind[self.node] != kind[self.default[self.step_after(self.step[owner]), self.next]]
         )
         return self._select(kept, keep, owner, kind).prune()
 
@@ -318,6 +369,7 @@ class PolicyGraph:
             new_id[kind[self.node[edges]]],
             new_id[kind[self.root]],
             new_id[kind[self.default]],
+            self.stationary,
         )._freeze()
         if self.numbering is not None:
             return graph.numbered_by(self.numbering)
@@ -333,6 +385,18 @@ class PolicyGraph:
         from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
+
+    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+        """One row per node: `node, step, state, action`, in the order of the steps.
+
+        With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
+        being there, and `belief`, an array `(M,)` of what is known of the context there (None where
+        it is never reached); with `names`, states and actions have the model's names. A Markov
+        policy has one row per step and state.
+        """
+        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
+
+        return policy_frame(self, self.model if model is None else model, names)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
@@ -358,17 +422,22 @@ class PolicyGraph:
 
     def __repr__(self) -> str:
         kind = "Markov" if self.is_markov else "with memory"
+        kind += ", stationary" * self.stationary
         return f"PolicyGraph({kind}, N={self.N}, edges={len(self.node)}, H={self.H}, S={self.S})"
 
     # ------------------------------------------------------------------ checking
 
     def _freeze(self) -> "PolicyGraph":
-        for f in fields(self):
-            getattr(self, f.name).flags.writeable = False
+        for name in POLICY_PARTS:
+            getattr(self, name).flags.writeable = False
         return self
 
     def _check(self) -> None:
         H, S = self.default.shape
+        if self.stationary and H != 1:
+            raise ModelError(
+                f"default must have the shape (1, S) in a stationary policy; it is ({H}, {S})"
+            )
         for name in ("step", "state", "action", "symbol", "next"):
             limit = {"step": H, "state": S, "next": S}.get(name)
             _check_range(name, getattr(self, name), limit)
@@ -377,7 +446,8 @@ class PolicyGraph:
         _check_places("root", self.root, self.state[self.root], np.arange(S))
         _check_places("default", self.default, self.step[self.default], np.arange(H)[:, None])
         _check_places("default", self.default, self.state[self.default], np.arange(S))
-        _check_places("successor", self.node, self.step[self.node], self.step[owner] + 1)
+        after = self.step_after(self.step[owner])
+        _check_places("successor", self.node, self.step[self.node], after)
         _check_places("successor", self.node, self.state[self.node], self.next)
         same = (np.diff(owner) == 0) & (np.diff(self.symbol) == 0) & (np.diff(self.next) == 0)
         if same.any():
@@ -438,15 +508,22 @@ def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
         )
 
 
-POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))
+POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name != "stationary")
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
-def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
-    """Refuse a policy whose horizon, states or actions are not the model's."""
+def check_fits(model: Problem, policy: PolicyGraph) -> None:
+    """Refuse a policy whose horizon, states or actions are not the model's, or unavailable."""
     if not isinstance(policy, PolicyGraph):
         raise ModelError(f"a policy must be a PolicyGraph; found {type(policy).__name__}")
-    if policy.H != model.H or policy.S != model.S:
+    if policy.stationary and policy.S == model.S:
+        pass  # played for as many steps as there are
+    elif is_infinite(model.H) and not policy.stationary:
+        raise ModelError(
+            "the policy must be stationary, as the model has no last step; it is for "
+            f"H={policy.H} steps (plan(model) gives one, or model.replace(horizon={policy.H}))"
+        )
+    elif policy.H != model.H or policy.S != model.S:
         raise ModelError(
             f"the policy must be for H={model.H} steps and S={model.S} states; "
             f"it is for H={policy.H} and S={policy.S}"
@@ -456,13 +533,75 @@ def check_fits(model: "LatentMDP", policy: PolicyGraph) -> None:
             f"the policy's actions must be from 0 to {model.A - 1}; "
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
+    if model.allowed is not None:
+        available = model.allowed[policy.state, policy.action]
+        if not available.all():
+            n = int(np.argmin(available))
+            raise ModelError(
+                "the policy's actions must be available; "
+                f"node {n} (step {policy.step[n]}, state {policy.state[n]}) plays action "
+                f"{policy.action[n]}, which is unavailable there"
+            )
+
+
+def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
+    """The policy with the first available action of the state in place of unavailable ones.
+
+    Their rows are the same, so it has the same value to the bit, and the same successors.
+    """
+    if model.allowed is None:
+        return policy
+    action = model.stand_in[policy.state, policy.action]
+    if np.array_equal(action, policy.action):
+        return policy
+    action.flags.writeable = False
+    changed = PolicyGraph.__new__(PolicyGraph)
+    changed.__dict__.update(policy.__dict__, action=action)
+    return changed
 
 
 def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
-    """The policy with the model's numbers for rewards, and the same nodes; checked to fit."""
-    check_fits(model, policy)
-    if policy.numbering is None:
-        return policy
-    from latentmdp.numbering import in_numbers_of
+    """The policy with the model's numbers for rewards, and the same nodes; checked to fit.
 
-    return in_numbers_of(policy, policy.numbering, model)
+    A stationary policy in a model with a last step is unrolled: its node `n` at step `t` is node
+    `t * N + n`.
+    """
+    check_fits(model, policy)
+    if policy.numbering is not None:
+        from latentmdp.numbering import in_numbers_of
+
+        policy = in_numbers_of(policy, policy.numbering, model)
+    if policy.stationary and not is_infinite(model.horizon):
+        return unrolled(policy, model.H)
+    return policy
+
+
+def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
+    """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
+
+    A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
+    """
+    policy = getattr(given, "policy", given)
+    if isinstance(policy, PolicyGraph):
+        return fitted(model, policy)
+    try:
+        actions = np.asarray(policy)
+    except ValueError:  # lists of unequal lengths
+        actions = np.zeros(0, dtype=object)
+    if actions.ndim not in (1, 2) or actions.dtype.kind not in "iu":
+        raise ModelError(
+            f"{what} must be a Plan, a PolicyGraph or a table of whole numbers, the actions, of "
+            f"the shape ({model.H}, {model.S}) or ({model.S},); found {_kind(policy, actions)}"
+        )
+    if is_infinite(model.horizon):
+        return fitted(model, stationary_table(actions))
+    if actions.ndim == 1:
+        actions = np.tile(actions, (model.H, 1))
+    return fitted(model, PolicyGraph.from_table(actions))
+
+
+def _kind(given: Any, array: np.ndarray) -> str:
+    """What was given in place of a table."""
+    if isinstance(given, (list, tuple, np.ndarray)) and array.dtype.kind != "O":
+        return f"an array of the shape {array.shape} and the type {array.dtype}"
+    return f"a {type(given).__name__}"

@@ -26,7 +26,8 @@ def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
     lines = ["digraph policy {", '  node [shape=box, fontname="sans-serif"];']
     for n in queue:
         action = actions[policy.action[n]] if actions else f"a{policy.action[n]}"
-        label = f"{policy.step[n]}: {states[policy.state[n]]} / {action}"
+        step = "" if policy.stationary else f"{policy.step[n]}: "
+        label = f"{step}{states[policy.state[n]]} / {action}"
         lines.append(f"  n{n} [label={_quoted(label)}];")
         for symbol, nxt in observations(n):
             to = int(policy.successors(n, symbol, nxt))
@@ -51,7 +52,7 @@ def _model_observations(policy: PolicyGraph, model: LatentMDP) -> NodeObservatio
     g = reach_weights(model, policy)
 
     def observations(n: int) -> list[tuple[int, int]]:
-        if policy.step[n] == policy.H - 1:
+        if policy.ends_after(policy.step[n]):
             return []
         found = set()
         for m in np.flatnonzero(g[n]):

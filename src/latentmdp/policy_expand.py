@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
@@ -25,6 +26,7 @@ def expand(
 
     Where `max_nodes` or `time_limit` end it, observations lead to the default nodes.
     """
+    needs_finite(model, "a policy that is grown history by history")
     end = inf if time_limit is None else perf_counter() + time_limit
     most = inf if max_nodes is None else max_nodes
     H, S, A = model.H, model.S, model.A

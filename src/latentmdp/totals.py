@@ -3,7 +3,9 @@
 Only whether an outcome is possible matters, not how likely it is:
 `v_{t+1}(m, s) = max over actions and possible outcomes of (r + discount * v_t(m, next))`.
 Step by step this costs `O(H nnz)`. It is a linear map over (max, +), so for few states and many
-steps its `H`-th power comes by squaring, in `O(M S^3 log H)`.
+steps its `H`-th power comes by squaring, in `O(M S^3 log H)`. Without a last step the fixed point
+is found by policy iteration: a choice of one outcome at each `(m, s)` is a walk, whose discounted
+sum comes by doubling. What is left of the residual is added, so that the bound holds.
 """
 
 import math
@@ -11,6 +13,7 @@ import math
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints, Rows, Sizes
+from latentmdp.horizons import is_infinite
 
 # Rough seconds of one call of NumPy and of one element in it: they only choose the cheaper way
 CALL_SECONDS, ELEMENT_SECONDS = 1e-6, 2e-9
@@ -26,6 +29,10 @@ def extreme_totals(
     target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
     starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
     reward = sign * rows.reward
+    if is_infinite(horizon):
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = _without_end(starts, target, reward, discount)
+        return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
     step_by_step = horizon * (8 * CALL_SECONDS + 3 * len(target) * ELEMENT_SECONDS)
     by_squaring = math.log2(horizon + 1) * S * (2 * CALL_SECONDS + 2 * M * S * S * ELEMENT_SECONDS)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -49,6 +56,32 @@ def _step_by_step(
             break
         value = new
     return value
+
+
+MOST_IMPROVEMENTS = 1_000  # of the walks; some ten do, and the bound holds after any number
+
+
+def _without_end(starts: Ints, target: Ints, reward: Floats, discount: float) -> Floats:
+    """`(M*S,)` an upper bound on all discounted sums without end, tight up to rounding."""
+    choice = starts.copy()
+    for _ in range(MOST_IMPROVEMENTS):
+        value, after, factor = reward[choice], target[choice], discount
+        while factor > 0.0:  # 1, 2, 4, ... steps of the walk; in the end the factor underflows
+            value, after = value + factor * value[after], after[after]
+            factor *= factor
+        all_values = reward + discount * value[target]
+        best = np.maximum.reduceat(all_values, starts)
+        rounding = 2.0**-50 * np.abs(value)
+        better = best > value + rounding
+        if not better.any():
+            break
+        owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(reward))))
+        (first,) = np.nonzero(all_values == best[owner])
+        pick = np.empty_like(choice)
+        pick[owner[first[::-1]]] = first[::-1]  # the first of equals
+        choice = np.where(better, pick, choice)
+    excess = np.maximum(best - value, 0.0).max(initial=0.0)
+    return value + (excess / (1.0 - discount) if excess > 0.0 else 0.0)
 
 
 def _by_squaring(

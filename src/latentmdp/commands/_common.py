@@ -44,6 +44,18 @@ def whole_number(text: Any) -> int:
     raise typer.BadParameter(f"must be a whole number like 20 or 1e9; it is {str(text)!r}")
 
 
+def whole_or_infinite(text: Any) -> int:
+    """A whole number as above, or `inf`."""
+    if str(text).strip().lower() in ("inf", "infinite", "infinity"):
+        from latentmdp.horizons import WITHOUT_END
+
+        return WITHOUT_END
+    try:
+        return whole_number(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(str(error).replace("1e9;", "1e9, or inf;")) from None
+
+
 def some_path(text: Any) -> Path:
     """A path; an empty one (of a variable that is not set, say) is refused."""
     if not str(text):
@@ -53,7 +65,7 @@ def some_path(text: Any) -> Path:
 
 def complete_model(incomplete: str) -> list[str]:
     """Shell completion of MODEL: domains and files."""
-    from latentmdp.domains import DOMAINS
+    from latentmdp.builtin_domains import DOMAINS
     from latentmdp.formats import ENDINGS
 
     names = [name for name in DOMAINS if name.startswith(incomplete)]
@@ -65,6 +77,33 @@ def complete_policy(incomplete: str) -> list[str]:
     from latentmdp.formats import POLICY_FORMATS
 
     return _files(incomplete, tuple(POLICY_FORMATS))
+
+
+def complete_class(incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --class."""
+    from latentmdp.choices import CLASSES
+
+    return _starting(CLASSES, incomplete)
+
+
+def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --algorithm."""
+    from latentmdp.choices import ALGORITHMS
+
+    return _starting(ALGORITHMS, incomplete)
+
+
+def complete_method(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion of --method: those of the class that was given before it, or all."""
+    from latentmdp.choices import METHODS
+
+    asked = METHODS.get(str(ctx.params.get("policy_class")))
+    methods = asked or METHODS["history"] | METHODS["markov"]
+    return _starting(methods, incomplete)
+
+
+def _starting(choices: dict[str, str], incomplete: str) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in choices.items() if name.startswith(incomplete)]
 
 
 def _files(incomplete: str, endings: Sequence[str]) -> list[str]:
@@ -113,8 +152,8 @@ Horizon = Annotated[
     typer.Option(
         "--horizon",
         metavar="H",
-        parser=whole_number,
-        help="Steps of an episode, in place of the model's own; .csv, .pomdpx and .pomdp need it.",
+        parser=whole_or_infinite,
+        help="Steps of an episode, or inf, in place of the model's own; .csv files need it.",
         show_default=False,
     ),
 ]
@@ -122,6 +161,22 @@ Discount = Annotated[
     float | None,
     typer.Option(
         "--discount", metavar="D", help="In place of the model's own.", show_default=False
+    ),
+]
+NormalizeRows = Annotated[
+    bool,
+    typer.Option(
+        "--normalize-rows",
+        help="Divide distributions of a file that sum to 1 within 1e-6 by their sum, and say so.",
+    ),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="STATE",
+        help="The first state, by name or number, in place of the model's own.",
+        show_default=False,
     ),
 ]
 UserUnits = Annotated[
@@ -138,15 +193,19 @@ AsJson = Annotated[
 
 # ---------------------------------------------------------------------- models
 
+NEARLY_ONE = 1e-6  # how far --normalize-rows lets a sum be from 1
+
 
 def read_model(
     source: str,
     hidden_rewards: bool | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    start: str | None = None,
+    normalize_rows: bool = False,
 ) -> "LatentMDP":
     """The model that MODEL and its options name: a domain's spec string, else a file."""
-    from latentmdp.domains import DOMAINS, make
+    from latentmdp.builtin_domains import DOMAINS, make
     from latentmdp.formats import ENDINGS, load
 
     observe = None if hidden_rewards is None else not hidden_rewards
@@ -154,9 +213,12 @@ def read_model(
     name = source.partition(":")[0].strip()
     if name in DOMAINS and ending not in ENDINGS:
         model = make(source, observe_rewards=observe is None or observe)
-        return _changed(model, horizon, discount)
+        return _changed(model, horizon, discount, start)
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
-        return load(source, observe_rewards=observe, horizon=horizon, discount=discount)
+        return load(
+            source, observe_rewards=observe, horizon=horizon, discount=discount, start=start,
+            normalize=NEARLY_ONE if normalize_rows else False,
+        )  # fmt: skip
     try:
         make(source)
     except ModelError as error:
@@ -164,8 +226,14 @@ def read_model(
     raise AssertionError("an unknown domain was made")
 
 
-def _changed(model: "LatentMDP", horizon: int | None, discount: float | None) -> "LatentMDP":
-    """The model with another horizon or discount; without its limit on totals if that is broken."""
+def _changed(
+    model: "LatentMDP", horizon: int | None, discount: float | None, start: str | None
+) -> "LatentMDP":
+    """The model with another horizon, discount or start; without a limit on totals they break."""
+    from latentmdp.outcome_table import starting_at
+
+    if start is not None:
+        model = starting_at(model, start)
     changes = {"horizon": horizon, "discount": discount}
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:

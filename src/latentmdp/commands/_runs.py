@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
 
-CHECKPOINT_SECONDS = 5.0
 STOP_CHECK_SECONDS = 0.1  # how often a process looks whether it is to stop
 
 
@@ -46,15 +45,12 @@ class RunTask(NamedTuple):
 
     def begin(self) -> "Run":
         """The run with no episode played yet, or as its checkpoint has it."""
-        from latentmdp.learning.run import Run, load_run
-        from latentmdp.learning.session import Session
-        from latentmdp.learning.solvers import Answer
+        from latentmdp.learning.playing import begin
+        from latentmdp.learning.run import load_run
 
         if self.model is None or self.spec is None:
             return load_run(str(self.place))
-        oracle = None if self.policy is None else Answer(self.policy, *self.optimal)
-        session = Session(self.model, self.spec, oracle)
-        return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
+        return begin(self.model, self.spec, self.optimal, self.policy, self.seconds_optimal)
 
 
 def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
@@ -64,16 +60,21 @@ def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[st
         workers = min(len(tasks), jobs or os.cpu_count() or 1)
         if workers == 1:
             return [run_task(task, quiet) for task in tasks]
-        return _run_in_processes(tasks, workers)
+        return _run_in_processes(tasks, workers, quiet)
 
 
-def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]]:
-    stop_workers = get_context("spawn").Event()
-    with Pool(workers, _begin_run_worker, stop_workers, os.getpid()) as pool:
-        left: Any = [pool.submit(run_task, task, True) for task in tasks]
+def _run_in_processes(tasks: list[RunTask], workers: int, quiet: bool) -> list[dict[str, Any]]:
+    context = get_context("spawn")
+    stop_workers, episodes = context.Event(), context.Array("d", len(tasks), lock=False)
+    with (
+        Pool(workers, _begin_run_worker, stop_workers, os.getpid(), episodes) as pool,
+        _progress_of_all(episodes, quiet) as show,
+    ):
+        left: Any = [pool.submit(run_task, task, True, i) for i, task in enumerate(tasks)]
         futures = list(left)
         while left:
             done, left = wait(left, timeout=STOP_CHECK_SECONDS, return_when=FIRST_EXCEPTION)
+            show(sum(future.done() for future in futures))
             if _stop.is_set() or any(future.exception() for future in done):
                 stop_workers.set()
     try:
@@ -84,29 +85,29 @@ def _run_in_processes(tasks: list[RunTask], workers: int) -> list[dict[str, Any]
         raise ModelError(f"a process was killed before its run was done{cure}") from None
 
 
-def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
-    """One run, to its end or to the first Ctrl-C; either way its folder is whole."""
+def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
+    """One run, to its end or to the first Ctrl-C; either way its folder is whole.
+
+    In a process of its own it says under its `number` how many episodes it has played.
+    """
     from latentmdp.learning.folder import locked
-    from latentmdp.learning.run import Run
+    from latentmdp.learning.playing import play
 
-    with _busy, nullcontext() if task.place is None else locked(task.place):
+    place = task.place
+    with _busy, nullcontext() if place is None else locked(place):
         run = task.begin()
-        session = run.session()
+        save = None if place is None else lambda so_far: so_far.checkpoint(place)
+        with _progress(run, quiet) as show:
 
-        def now() -> Run:
-            return Run(run.model, session.state(), run.optimal, run.seconds_optimal)
+            def tell(session: "Session") -> None:
+                if _episodes is not None:
+                    _episodes[number] = session.done
+                if show is not None:
+                    show(session)
 
-        with _progress(session, run.optimal[0], quiet) as show:
-            saved = time.monotonic()
-            while session.done < session.target and not _stop.is_set():
-                session.next_phase(stop=_stop.is_set)
-                show()
-                if task.place is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    now().checkpoint(task.place)
-                    saved = time.monotonic()
-        found = now()
-        if task.place is not None:
-            found.save(task.place, overwrite=True)  # it is the folder's own run
+            found = play(run, _stop.is_set, save, tell)
+        if place is not None:
+            found.save(place, overwrite=True)  # it is the folder's own run
         shown = found.in_user_units() if task.user_units else found
         words = found.model.units_in_words
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
@@ -116,11 +117,14 @@ def run_task(task: RunTask, quiet: bool) -> dict[str, Any]:
 
 _stop = StopRequest()  # set when the runs of this process are to end at the next phase
 _busy = threading.Lock()  # held while a run is under way
+_episodes: Any = None  # played so far, by run: shared with the parent
 
 
-def _begin_run_worker(stop_workers: Any, parent: int) -> None:
+def _begin_run_worker(stop_workers: Any, parent: int, episodes: Any) -> None:
     """In a new process: stop when the parent says so, or when it has ended."""
+    global _episodes
     begin_worker(parent, _busy)
+    _episodes = episodes
     threading.Thread(target=_watch, args=(stop_workers, parent), daemon=True).start()
 
 
@@ -134,21 +138,21 @@ def _watch(stop_workers: Any, parent: int) -> None:
 
 
 @contextmanager
-def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
+def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
     """A line with episodes, updates, regret so far and the time left, on standard error."""
     if quiet:
-        yield lambda: None
+        yield None
         return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    started, first = time.monotonic(), session.done
+    started, first, best = time.monotonic(), run.episodes, run.optimal[0]
     shown_at, regret, phases = 0.0, 0.0, 0
-    units = f" {session.model.units}" if session.model.units else ""
+    units = f" {run.units}" if run.units else ""
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
-        def show() -> None:
+        def show(session: "Session") -> None:
             nonlocal shown_at, regret, phases
             now = time.monotonic()
             if now - shown_at < 0.2:
@@ -164,6 +168,30 @@ def _progress(session: "Session", best: float, quiet: bool) -> "Iterator[Any]":
                 f"{session.done:.4g} of {session.target:.4g} episodes, "
                 f"{session.learner.updates} updates, regret {regret:.6g}{units}, "
                 f"about {left:.0f} s left"
+            )
+            live.update(Text(text), refresh=True)
+
+        yield show
+
+
+@contextmanager
+def _progress_of_all(episodes: Any, quiet: bool) -> "Iterator[Any]":
+    """A line about runs in processes: how many are done, and what all have played so far."""
+    if quiet:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    started = time.monotonic()
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(done: int) -> None:
+            seconds = time.monotonic() - started
+            text = (
+                f"{done} of {len(episodes)} runs done, {sum(episodes):.4g} episodes in all, "
+                f"{seconds:.0f} s"
             )
             live.update(Text(text), refresh=True)
 

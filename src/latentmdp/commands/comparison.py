@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latentmdp.evaluation import evaluate
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.planning import baselines
 from latentmdp.planning.plan import Plan, plan_whole, relative_gap
@@ -47,6 +48,7 @@ class Comparison:
 
 def compare_methods(model: LatentMDP, **options: Any) -> Comparison:
     """Run every baseline and both planners. The limits hold for each planner by itself."""
+    needs_finite(model, "--compare, whose baselines choose step by step,")
     evaluate(model, baselines.policy("wsu", model))  # loads kernels; no row's time includes that
     rows: list[tuple[str, str, float, float, str]] = []
     for name, key in BASELINES:

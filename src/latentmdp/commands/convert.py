@@ -10,6 +10,8 @@ from latentmdp.commands._common import (
     Discount,
     HiddenRewards,
     Horizon,
+    NormalizeRows,
+    Start,
     complete_model,
     read_model,
 )
@@ -37,12 +39,14 @@ def convert_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     json: AsJson = False,
 ) -> None:
     """Write a model to a file, in the format of its ending."""
     from latentmdp.formats import not_held, save
 
-    model = read_model(source, hidden_rewards, horizon, discount)
+    model = read_model(source, hidden_rewards, horizon, discount, start, normalize_rows)
     save(model, target)
     lost = not_held(model, target)
     if json:

@@ -9,12 +9,12 @@ from latentmdp.commands._output import print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from latentmdp.domains import Domain
+    from latentmdp.builtin_domains import Domain
 
 
 def complete_domain(incomplete: str) -> list[str]:
     """Shell completion of NAME."""
-    from latentmdp.domains import DOMAINS
+    from latentmdp.builtin_domains import DOMAINS
 
     return [name for name in DOMAINS if name.startswith(incomplete)]
 
@@ -32,7 +32,7 @@ def domains_command(
     json: AsJson = False,
 ) -> None:
     """List the built-in domains, or one with its keys in full."""
-    from latentmdp.domains import DOMAINS
+    from latentmdp.builtin_domains import DOMAINS
 
     if name is not None and name not in DOMAINS:
         raise ModelError(f"unknown domain {name!r}; known domains: {', '.join(DOMAINS)}")

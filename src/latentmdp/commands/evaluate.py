@@ -10,7 +10,9 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
     PolicyArgument,
+    Start,
     UserUnits,
     read_model,
 )
@@ -28,6 +30,8 @@ def evaluate_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -35,7 +39,7 @@ def evaluate_command(
     from latentmdp.evaluation import evaluate, return_distribution
     from latentmdp.formats import load_policy
 
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     graph = load_policy(policy, found)
     result = evaluate(found, graph)

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latentmdp._interrupts import INTERRUPTED
+from latentmdp.choices import ALGORITHMS
 from latentmdp.commands._common import (
     AsJson,
     Discount,
     HiddenRewards,
     Horizon,
+    NormalizeRows,
+    Start,
     UserUnits,
+    complete_algorithm,
+    complete_class,
+    complete_model,
     read_model,
     some_path,
     whole_number,
@@ -40,6 +46,7 @@ def learn_command(
             metavar="MODEL",
             help="A file (.npz, .json, .csv) or a spec string such as maze:size=5,goals=4.",
             show_default=False,
+            autocompletion=complete_model,
         ),
     ] = None,
     algorithm: Annotated[
@@ -47,16 +54,21 @@ def learn_command(
         typer.Option(
             "--algorithm",
             "-a",
-            help="mvp, bernstein (the paper), lucrl, lucrl-uncapped, ucrl, greedy, psrl (draws at "
-            "doublings only, so it may stay wrong for long), psrl-episode (draws after every "
-            "episode, at most 1e5 of them), random, oracle.",
+            help=", ".join(ALGORITHMS) + ". psrl draws at doublings only, so it may stay wrong for "
+            "long; psrl-episode at most 1e5 times.",
+            autocompletion=complete_algorithm,
         ),
     ] = "mvp",
     episodes: Annotated[
         int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e9.")
     ] = 10**6,
     policy_class: Annotated[
-        str, typer.Option("--class", help="Policies that compete: markov or history.")
+        str,
+        typer.Option(
+            "--class",
+            help="Policies that compete: markov or history.",
+            autocompletion=complete_class,
+        ),
     ] = "markov",
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", parser=whole_number, help="The (first) seed.")
@@ -118,6 +130,8 @@ def learn_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
@@ -136,7 +150,7 @@ def learn_command(
             many = tasks[0].place != resume
             lock.enter_context(locked(out))
         else:
-            found = read_model(str(model), hidden_rewards, horizon, discount)
+            found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
             many = seeds is not None
             asked: dict[str, Any] = {

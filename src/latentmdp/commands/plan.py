@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp.choices import METHODS
 from latentmdp.commands._common import (
     AsJson,
     Discount,
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
+    Start,
     UserUnits,
+    complete_class,
+    complete_method,
     read_model,
     whole_number,
 )
@@ -34,7 +39,10 @@ def plan_command(
     model: ModelArgument,
     policy_class: Annotated[
         str,
-        typer.Option("--class", metavar="CLASS", help="history (with memory) or markov."),
+        typer.Option(
+            "--class", metavar="CLASS", help="history (with memory) or markov.",
+            autocompletion=complete_class,
+        ),
     ] = "history",
     gap: Annotated[
         str | None,
@@ -62,7 +70,10 @@ def plan_command(
     ] = None,
     method: Annotated[
         str,
-        typer.Option("--method", metavar="NAME", help="auto, or a method of the class."),
+        typer.Option(
+            "--method", metavar="NAME", autocompletion=complete_method,
+            help="; ".join(f"{name}: {', '.join(METHODS[name])}" for name in METHODS) + ".",
+        ),
     ] = "auto",
     minimize: Annotated[
         bool, typer.Option("--minimize", help="Rewards are costs: the least total is the best.")
@@ -81,9 +92,18 @@ def plan_command(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of the random kicks.")
     ] = 0,
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-nodes", metavar="N", parser=whole_number, show_default=False,
+            help="With --horizon inf: a controller of at most N nodes, and what that costs.",
+        ),
+    ] = None,
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -92,7 +112,7 @@ def plan_command(
     from latentmdp.planning.plan import plan
 
     _check_out(out, policy_class)
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     given = found
     if minimize:
@@ -110,7 +130,9 @@ def plan_command(
             print_units(given)
         return
     with _progress_line(sign, quiet=json) as progress:
-        result = plan(found, policy_class, method=method, progress=progress, **options)
+        result = plan(
+            found, policy_class, method=method, progress=progress, max_nodes=max_nodes, **options
+        )
     if out is not None:
         write_policy(result.policy, found, out)
     if json:
@@ -120,6 +142,11 @@ def plan_command(
     print_text(f"policy   {policy_class}, {_size(result.policy)}")
     print_text(f"value    {sign * result.lower:.10g}")
     print_text(f"optimum  between {low:.10g} and {high:.10g} (gap {result.gap:.3%})")
+    if result.unrestricted is not None:
+        print_text(
+            f"loss     {result.loss:.6g} of {sign * result.unrestricted:.10g}, the value without "
+            f"--max-nodes ({result.loss / max(abs(result.unrestricted), 1e-300):.3%})"
+        )
     print_units(given)
     print_text(f"status   {result.status}: {EXPLAINED[result.status]}")
     print_text(
@@ -146,7 +173,11 @@ def _facts(result: "Plan", sign: float) -> dict[str, Any]:
         "lower": low, "upper": high, "gap": result.gap, "status": result.status,
         "seconds": result.seconds, "nodes": result.nodes, "method": result.method,
         "class": result.policy_class, "work": result.work, "value": sign * result.lower,
-    }  # fmt: skip
+    } | (
+        {}
+        if result.unrestricted is None
+        else {"loss": result.loss, "policy_nodes": result.policy.N}
+    )  # fmt: skip
 
 
 def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:
@@ -157,7 +188,8 @@ def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:
 
 def _size(policy: "PolicyGraph") -> str:
     if policy.is_markov:
-        return f"{policy.H} steps x {policy.S} states"
+        steps = "every step" if policy.stationary else f"{policy.H} steps"
+        return f"{steps} x {policy.S} states"
     return f"{policy.N} nodes"
 
 
@@ -198,7 +230,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
         return
     from latentmdp.formats.files import write_atomically, writer_of
 
-    columns = ["step", "state", "action"]
+    columns = ["step"] * (not policy.stationary) + ["state", "action"]
     columns += ["state_name"] if model.state_names else []
     columns += ["action_name"] if model.action_names else []
     text = io.StringIO()
@@ -206,7 +238,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     writer.writerow(columns)
     for t, actions in enumerate(policy.table.tolist()):
         for s, a in enumerate(actions):
-            row = [t, s, a]
+            row = [t] * (not policy.stationary) + [s, a]
             row += [model.state_names[s]] if model.state_names else []
             row += [model.action_names[a]] if model.action_names else []
             writer.writerow(row)

@@ -11,6 +11,8 @@ from latentmdp.commands._common import (
     HiddenRewards,
     Horizon,
     ModelArgument,
+    NormalizeRows,
+    Start,
     UserUnits,
     read_model,
 )
@@ -28,11 +30,13 @@ def show_command(
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
     discount: Discount = None,
+    start: Start = None,
+    normalize_rows: NormalizeRows = False,
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
     """Sizes, totals, where the contexts differ, a picture."""
-    found = read_model(model, hidden_rewards, horizon, discount)
+    found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found = found.denormalized() if user_units else found
     description = found.describe()
     if out is not None:

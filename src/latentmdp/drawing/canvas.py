@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latentmdp.errors import ModelError
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.printing import printable
 
@@ -80,7 +81,11 @@ def sizes_title(model: LatentMDP, context: int | None) -> str:
     contexts = (
         _count(model.M, "context") if context is None else drawn(context_name(model, context))
     )
-    sizes = _count(model.S, "state"), _count(model.A, "action"), _count(model.H, "step")
+    sizes = (
+        _count(model.S, "state"),
+        _count(model.A, "action"),
+        ("no last step" if is_infinite(model.horizon) else _count(model.H, "step")),
+    )
     return ", ".join((contexts, *sizes))
 
 

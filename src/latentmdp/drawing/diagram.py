@@ -77,7 +77,7 @@ def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None"
 
 
 def draw_matrix(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
-    """P(next state | state) under uniformly random actions, dark where likely."""
+    """P(next state | state) under uniformly random available actions, dark where likely."""
     ax = ax or new_axes(6.8, 5.8)
     image = ax.imshow(_mean_matrix(model, context), cmap="Blues", vmin=0, aspect="auto",
                       interpolation="nearest")  # fmt: skip
@@ -126,25 +126,30 @@ def _edges(model: LatentMDP, context: int | None) -> list[tuple[int, int, int, f
     """
     rows = np.repeat(np.arange(model.M * model.S * model.A), np.diff(model.indptr))
     m, s, a = np.unravel_index(rows, (model.M, model.S, model.A))
-    keep = np.full(rows.size, True) if context is None else m == context
+    keep = model.listed_rows[rows] if context is None else (m == context) & model.listed_rows[rows]
     best = np.zeros((model.S, model.S, model.A))
     np.maximum.at(best, (s[keep], model.next[keep], a[keep]), model.prob[keep])
     edges = []
     for s_, n_ in np.argwhere(best.max(axis=2) > 0).tolist():
-        by_action = best[s_, n_]
+        available = model.actions_in(s_)
+        by_action = best[s_, n_, available]
         if len(PALETTE) < model.A or (by_action == by_action[0]).all():
             edges.append((s_, -1, n_, float(by_action.max())))
         else:
-            edges += [(s_, a_, n_, float(p)) for a_, p in enumerate(by_action) if p > 0]
+            pairs = zip(available.tolist(), by_action.tolist(), strict=True)
+            edges += [(s_, a_, n_, p) for a_, p in pairs if p > 0]
     return edges
 
 
 def _mean_matrix(model: LatentMDP, context: int | None) -> np.ndarray:
     rows = np.repeat(np.arange(model.M * model.S * model.A), np.diff(model.indptr))
-    m, s, _ = np.unravel_index(rows, (model.M, model.S, model.A))
+    m, s, a = np.unravel_index(rows, (model.M, model.S, model.A))
     weight = model.w if context is None else np.eye(model.M)[context]
     matrix = np.zeros((model.S, model.S))
-    np.add.at(matrix, (s, model.next), model.prob * weight[m] / model.A)
+    share = np.full((model.S, model.A), 1.0 / model.A)
+    if model.allowed is not None:
+        share = model.allowed / model.allowed.sum(axis=1, keepdims=True)
+    np.add.at(matrix, (s, model.next), model.prob * weight[m] * share[s, a])
     return matrix
 
 

@@ -9,7 +9,7 @@ from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, 
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,20 +23,28 @@ def draw_policy(
     """What the policy does at this step (from 0) and how likely it is to be where.
 
     A policy with memory may act differently in one state: each action's arrow is as long as its
-    share. Grey: where the policy never is at this step, its default action.
+    share. Grey: where the policy never is at this step, its default action. Without a last step:
+    what it does at every step and the discounted share of steps that it is where; `step` is 0.
     """
+    policy = fitted(model, policy)
+    if policy.stationary and step != 0:
+        raise ModelError(f"step must be 0: a stationary policy has one rule for all; it is {step}")
     if not 0 <= step < policy.H:
         raise ModelError(f"step must be between 0 and {policy.H - 1}; it is {step}")
     share = action_shares(model, policy, step)
     default = policy.action[policy.default[step]]
+    when = "at every step" if policy.stationary else f"at step {step} (from 0)"
     if model.layout is not None:
-        return _arrows(model, share, default, step, ax)
-    return _table(model, share, step, ax)
+        return _arrows(model, share, default, when, ax)
+    return _table(model, share, when, ax)
 
 
 def action_shares(model: LatentMDP, policy: PolicyGraph, step: int) -> np.ndarray:
-    """P(in state s and playing action a at this step), (S, A)."""
+    """P(in state s and playing action a at this step), (S, A); discounted shares of all steps."""
+    policy = fitted(model, policy)
     reach = reach_weights(model, policy).sum(axis=1)
+    if policy.stationary:
+        reach *= 1.0 - model.discount
     at_step = policy.step == step
     share = np.zeros((model.S, model.A))
     np.add.at(share, (policy.state[at_step], policy.action[at_step]), reach[at_step])
@@ -52,14 +60,15 @@ def action_directions(model: LatentMDP) -> np.ndarray:
     _, s, a = np.unravel_index(rows, (model.M, model.S, model.A))
     move = np.where((on_grid[s] & on_grid[model.next])[:, None], place[model.next] - place[s], 0.0)
     total = np.zeros((model.A, 2))
-    np.add.at(total, a, move * model.prob[:, None])
+    listed = model.listed_rows[rows]
+    np.add.at(total, a[listed], (move * model.prob[:, None])[listed])
     length = np.hypot(*total.T)
     weak = length < 1e-3 * max(length.max(), 1e-300)
     return np.where(weak[:, None], 0.0, total / np.where(weak, 1.0, length)[:, None])
 
 
 def _arrows(
-    model: LatentMDP, share: np.ndarray, default: np.ndarray, step: int, ax: "Axes | None"
+    model: LatentMDP, share: np.ndarray, default: np.ndarray, when: str, ax: "Axes | None"
 ) -> "Axes":
     from matplotlib.patches import Rectangle
 
@@ -97,13 +106,11 @@ def _arrows(
                     "shrinkA": 0, "shrinkB": 0, "mutation_scale": 0.9 * font,
                 },
             )  # fmt: skip
-    ax.set_title(
-        f"policy at step {step} (from 0); shade: how likely it is to be there", fontsize=10
-    )
+    ax.set_title(f"policy {when}; shade: how likely it is to be there", fontsize=10)
     return ax
 
 
-def _table(model: LatentMDP, share: np.ndarray, step: int, ax: "Axes | None") -> "Axes":
+def _table(model: LatentMDP, share: np.ndarray, when: str, ax: "Axes | None") -> "Axes":
     shown = np.argsort(-share.sum(axis=1), kind="stable")
     shown = np.sort(shown[: max(1, min(_MAX_ROWS, int((share.sum(axis=1) > 0).sum())))])
     actions = np.flatnonzero(share.sum(axis=0) > 0)
@@ -117,10 +124,13 @@ def _table(model: LatentMDP, share: np.ndarray, step: int, ax: "Axes | None") ->
     limit = share.max() * 0.6
     for i, s in enumerate(shown):
         for j, a in enumerate(actions):
+            if model.allowed is not None and not model.allowed[s, a]:
+                ax.text(j, i, "×", ha="center", va="center", fontsize=7, color=FAINT)
             if share[s, a] >= 0.0005:
                 colour = "white" if share[s, a] > limit else "black"
                 ax.text(
                     j, i, f"{share[s, a]:.1%}", ha="center", va="center", fontsize=7, color=colour
                 )
-    ax.set_title(f"policy at step {step} (from 0): how likely state and action are", fontsize=10)
+    note = " (×: unavailable)" if model.allowed is not None else ""
+    ax.set_title(f"policy {when}: how likely state and action are{note}", fontsize=10)
     return ax

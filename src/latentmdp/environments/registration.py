@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 
-from latentmdp.domains import DOMAINS
+from latentmdp.builtin_domains import DOMAINS
 from latentmdp.environments.single import LatentMDPEnv
 from latentmdp.environments.vector import LatentMDPVectorEnv
 

@@ -16,6 +16,7 @@ from latentmdp.drawing.canvas import (
 )
 from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import cell_font, grid_places
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 
 _MAX_LISTED = 40
@@ -54,7 +55,8 @@ class Renderer:
     def _headline(
         self, state: int, step: int, action: int | None, total: float, context: int | None
     ) -> str:
-        parts = [f"step {step} of {self.model.H}"]
+        last = "" if is_infinite(self.model.horizon) else f" of {self.model.H}"
+        parts = [f"step {step}{last}"]
         if action is not None:
             parts.append(f"{action_name(self.model, action)} -> {state_name(self.model, state)}")
         else:

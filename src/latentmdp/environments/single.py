@@ -6,19 +6,21 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from latentmdp.domains import make
+from latentmdp.builtin_domains import make
 from latentmdp.environments.rendering import Renderer
-from latentmdp.environments.sampling import Sampler
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+from latentmdp.sampling import Sampler
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):
     """Episodes of a latent MDP; the hidden context is told when the episode is over.
 
     Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
-    steps and never terminate earlier. `info["symbol"]` is what a `PolicyGraph` sees besides the
-    next state; `info["context"]` is there at the last step only.
+    steps (never, if that is infinite) and never terminate earlier. `info["symbol"]` is what a
+    `PolicyGraph` sees besides the next state; `info["context"]` is there at the last step only.
+    Where the model has unavailable actions, `info["action_mask"]` says which are available in the
+    state, 1 or 0 for each, as `action_space.sample` takes it; playing another one is an error.
     `reset(options={"context": m})` forces the context.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")
@@ -56,7 +58,12 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self._context = drawn
         self._state = int(self._sampler.start(np.array([drawn]), np.array([v]))[0])
         self._step, self._action, self._total = 0, None, 0.0
-        return self._state, {}
+        return self._state, self._mask()
+
+    def _mask(self) -> dict[str, Any]:
+        """`action_mask (A,)` of the current state, if any action is unavailable anywhere."""
+        allowed = self.model.allowed
+        return {} if allowed is None else {"action_mask": allowed[self._state].astype(np.int8)}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """One step; the last one (the horizon's) is truncated and its info has the context."""
@@ -65,6 +72,11 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
         model, a = self.model, int(action)
+        if model.allowed is not None and not model.allowed[self._state, a]:
+            raise ModelError(
+                f"action {a} must be available in state {self._state}; it is not (available are "
+                f"{', '.join(map(str, model.actions_in(self._state)))}: see info['action_mask'])"
+            )
         row = (self._context * model.S + self._state) * model.A + a
         first, last = model.indptr[row], model.indptr[row + 1]
         u = self.np_random.random()
@@ -73,7 +85,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self._state = int(model.next[i])
         self._step += 1
         self._action, self._total = a, self._total + reward
-        info: dict[str, Any] = {"symbol": int(model.symbol[i])}
+        info: dict[str, Any] = {"symbol": int(model.symbol[i]), **self._mask()}
         over = self._step == model.horizon
         if over:
             info["context"] = self._context

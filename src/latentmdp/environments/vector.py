@@ -7,11 +7,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from latentmdp.domains import make
-from latentmdp.environments.sampling import Sampler
+from latentmdp.builtin_domains import make
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+from latentmdp.sampling import Sampler
 
 
 class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
@@ -21,7 +21,8 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     `infos["context"]` with the mask `infos["_context"]` where an episode ended (in
     `infos["final_info"]` with `autoreset_mode="SameStep"`). One random stream serves the whole
     batch, so single episodes differ from the others' but their law does not.
-    `reset(options={"context": m})` takes one context or one per episode.
+    `reset(options={"context": m})` takes one context or one per episode. Where the model has
+    unavailable actions, `infos["action_mask"] (num_envs, A)` says which are available.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -76,7 +77,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
                 )
             forced = np.broadcast_to(forced, self.num_envs)[chosen]
         self._start(chosen, forced)
-        return self._state.copy(), {}
+        return self._state.copy(), self._masks(np.isin(np.arange(self.num_envs), chosen))
 
     def step(
         self, actions: Any
@@ -94,7 +95,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             if self._common_step < 0 or self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise gym.error.ResetNeeded("call reset() before step(): an episode is over")
             self._start(np.arange(n), None)
-            return self._state.copy(), np.zeros(n), never, never.copy(), {}
+            return self._state.copy(), np.zeros(n), never, never.copy(), self._masks(~never)
         return self._step_apart(a)
 
     def _step_apart(
@@ -135,6 +136,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
                 final[over] = self._state[over]
                 told["symbol"] = np.where(over, infos["symbol"], 0)
                 told["_symbol"] = over.copy()
+                told |= self._masks(over)
                 going_on = infos["_symbol"] & ~over
                 infos = {"symbol": infos["symbol"] * going_on, "_symbol": going_on}
                 infos = infos if going_on.any() else {}
@@ -143,7 +145,15 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
                 self._start(np.flatnonzero(over), None)
             else:
                 infos |= told
+        infos |= self._masks(np.ones(self.num_envs, dtype=bool))
         return self._state.copy(), reward, never, over, infos
+
+    def _masks(self, which: np.ndarray) -> dict[str, Any]:
+        """Masks of the current states of these episodes, if any action is unavailable anywhere."""
+        if self.model.allowed is None:
+            return {}
+        masks = np.where(which[:, None], self.model.allowed[self._state], False)
+        return {"action_mask": masks.astype(np.int8), "_action_mask": which.copy()}
 
     def _start(self, chosen: np.ndarray, forced: np.ndarray | None) -> None:
         u, v = self.np_random.random((2, chosen.size))
@@ -165,4 +175,19 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             )
         if (a < 0).any() or (a >= self.model.A).any():
             raise ModelError(f"actions must be between 0 and {self.model.A - 1}; found {a!r}")
+        if self.model.allowed is not None:
+            self._check_available(a)
         return a
+
+    def _check_available(self, a: np.ndarray) -> None:
+        """Refuse unavailable actions; episodes that are over ignore theirs."""
+        assert self.model.allowed is not None
+        steps = self._steps if self._common_step is None else np.full(a.size, self._common_step)
+        under_way = (steps >= 0) & (steps < self.model.horizon)
+        bad = under_way & ~self.model.allowed[self._state, a]
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise ModelError(
+                f"action {a[i]} must be available in state {self._state[i]} of episode {i}; it is "
+                "not (see infos['action_mask'])"
+            )

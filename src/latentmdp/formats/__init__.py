@@ -26,6 +26,7 @@ from latentmdp.formats.policy import (
 )
 from latentmdp.formats.pomdp_export import not_in_pomdp
 from latentmdp.model import LatentMDP
+from latentmdp.outcome_table import starting_at
 from latentmdp.policy import PolicyGraph
 
 __all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save", "save_policy"]
@@ -70,11 +71,17 @@ def load(
     observe_rewards: bool | None = None,
     horizon: int | None = None,
     discount: float | None = None,
+    normalize: bool | float = False,
+    start: Any = None,
 ) -> LatentMDP:
     """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
     What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
-    an absent `discount` 1. A CSV's or POMDP's horizon must be given; a POMDP's rewards are hidden.
+    an absent `discount` 1. A CSV's horizon must be given, and that of a POMDP whose discount is 1;
+    other POMDPs have no last step (`math.inf`). A POMDP's rewards are hidden.
+    `normalize=1e-6` divides rows that differ from summing to 1 by at most so much, with a warning;
+    `normalize=True` all of them, and the weights too. `start`: the first state, by name or number,
+    or a mapping from states to probabilities; a CSV then needs no `initial.csv`.
 
     >>> import os, tempfile
     >>> from latentmdp import make
@@ -84,11 +91,12 @@ def load(
     ...     load(file) == make("bandit")
     True
     """
-    options = Options(observe_rewards, horizon, discount)
+    options = Options(observe_rewards, horizon, discount, normalize, start)
     with _naming(path):
         read = _format(path, MODEL_FORMATS, "a model").load
         regular_file(path)
-        return read(path, options)
+        model = read(path, options)
+        return model if start is None else starting_at(model, start)
 
 
 def save(model: LatentMDP, path: PathLike) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from latentmdp.belief import initial_belief
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
@@ -35,6 +36,7 @@ def policy_from_beliefs(
     Observations that the model does not expect are answered by the rule at the prior belief (or by
     action 0).
     """
+    needs_finite(model, "a policy that is read as a rule for beliefs")
     S = model.S
     first = (model.w[:, None] * model.nu).T  # (S, M)
     beliefs = [initial_belief(model, s) for s in range(S)]

@@ -1,21 +1,30 @@
-"""Multi-model MDPs as published in CSV: one line per outcome, columns by name, counted from 0.
+"""Multi-model MDPs as published in CSV: one line per outcome, columns by name.
 
-`idstatefrom, idaction, idoutcome` (the model, our context), `idstateto, probability, reward`.
-Repeated lines add up; weights are uniform; `initial.csv` beside it (`idstate, probability`) has
-the first state, `parameters.csv` (`parameter, value`) the discount. The horizon must be given: by
-the caller, or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
+`idstatefrom, idaction, idoutcome` (the model, our context), `idstateto, probability, reward`; the
+ids are numbers from 0 or names. Without `idoutcome` there is one model. Repeated lines add up. A
+state without lines in a model ends the episode there; an action without lines in all models is
+unavailable in that state.
+
+Beside it lie, for all tables of the folder: `initial.csv` (`idstate, probability`, and `idoutcome`
+where they differ by model) with the first state, unless the caller names one; `weights.csv`
+(`idoutcome, weight`), unless the table has a column `weight`, or weights are uniform; and
+`parameters.csv` (`parameter, value`) with the discount. The horizon must be given: by the caller,
+or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
 """
 
 import csv
 import io
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
-from latentmdp.formats.document import Options, build_within_limit
+from latentmdp.formats.document import Options
 from latentmdp.formats.files import (
     PathLike,
     Writer,
@@ -25,82 +34,107 @@ from latentmdp.formats.files import (
     write_together,
 )
 from latentmdp.formats.tables import CsvTable
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
+from latentmdp.outcome_table import (
+    LONGEST_NAME,
+    Axis,
+    Outcomes,
+    agreed,
+    build_model,
+    check_size,
+    first_states,
+    weights,
+)
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
+LABELS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "idstate")
 PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
+BESIDE = ("initial.csv", "weights.csv", "parameters.csv")
+
+
+# ---------------------------------------------------------------------- reading
 
 
 def load_csv(path: PathLike, options: Options) -> LatentMDP:
-    """The model in `path`, with `initial.csv` and `parameters.csv` from the same folder."""
-    table = CsvTable(path, COLUMNS)
-    state, action, context, following = (table.ids(name) for name in COLUMNS[:4])
-    first, first_prob = _read_initial(as_path(path).parent / "initial.csv")
-    S = 1 + max(int(x.max()) for x in (state, following, first))
-    M, A = 1 + int(context.max()), 1 + int(action.max())
-    _check_complete(len(table), M, S, A, context, state, action)
-    settings = _settings(path, options)
-    nu = np.zeros(S)
-    np.add.at(nu, first, first_prob)
-    arguments = (
-        context, state, action, following, table.floats("probability"), table.floats("reward"),
-        np.full(M, 1.0 / M), np.tile(nu, (M, 1)), settings.pop("horizon"),
-    )  # fmt: skip
-    limit = settings.pop("max_return")
-    return build_within_limit(LatentMDP.from_rows, arguments, settings, limit)
-
-
-def save_csv(model: LatentMDP, path: PathLike) -> None:
-    """Write `path`, and `initial.csv` and `parameters.csv` beside it (never over different ones).
-
-    Refuses what CSV cannot hold: weights that are not uniform, first states that depend on the
-    context. Names, layout and units are not written. Cost: about 3 s per 10^6 outcomes.
-    """
-    if not (model.w == model.w[0]).all():
-        raise refusal(path, "CSV has uniform weights only; use .npz or .json")
-    if not (model.nu == model.nu[0]).all():
-        raise refusal(path, "CSV has one initial distribution; use .npz or .json")
+    """The model in `path`, with what lies beside it in the same folder."""
+    needed = [name for name in COLUMNS if name != "idoutcome"]
+    table = CsvTable(path, needed, ("idoutcome", "weight"), LABELS)
+    outcomes = _outcomes(table)
     folder = as_path(path).parent
-    initial = [("idstate", "probability"), *enumerate(model.nu[0].tolist())]
-    values = (model.discount, model.H, int(model.observe_rewards), model.return_limit)
-    parameters = [("parameter", "value"), *zip(PARAMETERS, values, strict=True)]
-    parameters = [line for line in parameters if line[1] is not None]
-    beside = [
-        *_unless_there(folder / "initial.csv", initial),
-        *_unless_there(folder / "parameters.csv", parameters),
-    ]
-    if as_path(path).name in ("initial.csv", "parameters.csv"):
-        raise refusal(path, "this name is taken by the file beside the model")
-    write_together([*beside, (path, lambda file: _write_outcomes(model, file))])
+    settings = _settings(path, options)
+    w = _weights(table, folder / "weights.csv", outcomes)
+    if options.start is not None:
+        nu = first_states(options.start, outcomes)
+    else:
+        nu = _read_initial(folder / "initial.csv", outcomes)
+    horizon, limit = settings.pop("horizon"), settings.pop("max_return")
+    settings["normalize"] = options.normalize
+    if limit is not None:
+        try:
+            return build_model(outcomes, w, nu, horizon, max_return=limit, **settings)
+        except ModelError:
+            pass  # too small a limit, or another fault, which is then named below
+    return build_model(outcomes, w, nu, horizon, max_return=None, **settings)
 
 
-def not_in_csv(model: LatentMDP) -> list[str]:
-    """What `save_csv` leaves out of this model."""
-    parts = ("state_names", "action_names", "context_names", "layout")
-    lost = [name for name in parts if getattr(model, name) is not None]
-    return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
-
-
-def _check_complete(n: int, M: int, S: int, A: int, context: Any, state: Any, action: Any) -> None:
-    """Refuse a table that cannot have an outcome for every row before memory is taken for them."""
-    if n < M * S * A:
-        known = set(zip(context.tolist(), state.tolist(), action.tolist(), strict=True))
-        row = next(i for i in range(n + 1) if (i // A // S, i // A % S, i % A) not in known)
-        where = f"idoutcome={row // A // S}, idstatefrom={row // A % S}, idaction={row % A}"
+def _outcomes(table: CsvTable) -> Outcomes:
+    states, (state, following) = table.labels("state", "idstatefrom", "idstateto")
+    actions, (action,) = table.labels("action", "idaction")
+    contexts, context = Axis("context", 1), np.zeros(len(table), dtype=np.int64)
+    if "idoutcome" in table:
+        contexts, (context,) = table.labels("context", "idoutcome")
+    used = np.unique(context)
+    if len(used) < contexts.size:
+        missing = int(np.argmax(np.append(used, -1) != np.arange(len(used) + 1)))
         raise ModelError(
-            f"every model, state and action must have outcomes ({M} x {S} x {A} by the largest "
-            f"numbers found); {where} has none"
+            f"every number from 0 to the largest must have lines ({contexts.size} by the largest "
+            f"found); idoutcome={missing} has none"
         )
+    prob, reward = table.floats("probability"), table.floats("reward")
+    o = Outcomes(context, state, action, following, prob, reward, contexts, states, actions)
+    check_size(o)
+    return o
 
 
-def _read_initial(path: Path) -> tuple[Any, Any]:
+def _weights(table: CsvTable, path: Path, o: Outcomes) -> Floats:
+    if "weight" in table:
+        given = table.floats("weight")
+        w, differs = agreed(given, o.context, o.contexts.size)
+        table.refuse_where(differs, "weight", "must be the same in all lines of a model")
+        return w
     if not path.exists():
-        raise refusal(path, "must lie beside the model; there is no such file")
-    table = CsvTable(path, ("idstate", "probability"))
-    first, prob = table.ids("idstate"), table.floats("probability")
-    if (first >= 10**8).any():
-        raise refusal(path, f"idstate must be below 10^8; found {first.max()}")
-    return first, prob
+        return weights(None, o.contexts)
+    beside = CsvTable(path, ("idoutcome", "weight"), (), LABELS)
+    try:
+        context = beside.numbers_in("idoutcome", o.contexts)
+    except ModelError as error:
+        raise refusal(path, str(error)) from None
+    w = np.zeros(o.contexts.size)
+    np.add.at(w, context, beside.floats("weight"))
+    return w
+
+
+def _read_initial(path: Path, o: Outcomes) -> Floats:
+    """`(M, S)` first states; lines with probability 0 may name states that the table does not."""
+    if not path.exists():
+        raise refusal(
+            path, "must lie beside the model, or a start be named (start=, --start); there is none"
+        )
+    table = CsvTable(path, ("idstate", "probability"), ("idoutcome",), LABELS)
+    prob = table.floats("probability")
+    some = prob != 0.0
+    by_context = "idoutcome" in table
+    try:
+        state = table.numbers_in("idstate", o.states, some)
+        context = np.zeros_like(state)
+        if by_context:
+            context = table.numbers_in("idoutcome", o.contexts, some)
+    except ModelError as error:
+        raise refusal(path, str(error)) from None
+    nu = np.zeros((o.contexts.size if by_context else 1, o.states.size))
+    np.add.at(nu, (context, state), prob[some])
+    return nu if by_context else np.tile(nu, (o.contexts.size, 1))
 
 
 def _settings(path: PathLike, options: Options) -> dict[str, Any]:
@@ -140,7 +174,8 @@ def _read_parameters(path: Path) -> dict[str, float]:
         try:
             (text,) = values
             found[name] = float(text)
-            if not math.isfinite(found[name]):
+            endless = name == "horizon" and is_infinite(found[name])
+            if not (math.isfinite(found[name]) or endless):
                 raise ValueError
         except ValueError:
             raise refusal(path, f"{name} must be one number; it is {values}") from None
@@ -149,7 +184,88 @@ def _read_parameters(path: Path) -> dict[str, float]:
     return found
 
 
-def _unless_there(path: Path, lines: list[tuple[Any, ...]]) -> list[tuple[PathLike, Writer]]:
+# ---------------------------------------------------------------------- writing
+
+
+def save_csv(model: LatentMDP, path: PathLike) -> None:
+    """Write `path` and, beside it, `initial.csv`, `parameters.csv` and, unless weights are uniform,
+    `weights.csv` (never over different ones).
+
+    Refuses what CSV cannot hold: a last action that is available nowhere. Names are written in
+    place of numbers where a reader can tell them from numbers; layout and units are not written.
+    Cost: about 3 s per 10^6 outcomes.
+    """
+    if model.allowed is not None and not model.allowed[:, -1].any():
+        raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
+    if as_path(path).name in BESIDE:
+        raise refusal(path, "this name is taken by the file beside the model")
+    folder = as_path(path).parent
+    labels = _Labels(model)
+    values = (model.discount, model.H, int(model.observe_rewards), model.return_limit)
+    parameters = [line for line in zip(PARAMETERS, values, strict=True) if line[1] is not None]
+    beside = [
+        *_unless_there(folder / "initial.csv", _initial_lines(model, labels)),
+        *_unless_there(folder / "parameters.csv", [("parameter", "value"), *parameters]),
+        *_weights_beside(folder / "weights.csv", model, labels),
+    ]
+    write_together([*beside, (path, lambda file: _write_outcomes(model, labels, file))])
+
+
+def not_in_csv(model: LatentMDP) -> list[str]:
+    """What `save_csv` leaves out of this model."""
+    parts = ("state_names", "action_names", "context_names")
+    lost = [part for part in parts if getattr(model, part) and not _writable(getattr(model, part))]
+    lost += ["layout"] * (model.layout is not None)
+    return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
+
+
+def _writable(names: tuple[str, ...]) -> bool:
+    """Whether names come back from a file as they are: not as numbers, nor stripped, nor merged."""
+    plain = all(
+        name == name.strip() and name.isprintable() and 0 < len(name) <= LONGEST_NAME
+        for name in names
+    )
+    numbers = all(re.fullmatch(r"[\d.eE+-]+|nan|inf", name) for name in names)
+    return plain and not numbers and len(set(names)) == len(names)
+
+
+class _Labels:
+    """Contexts, states and actions as a file has them: names, in quotes if need be, or numbers."""
+
+    def __init__(self, model: LatentMDP) -> None:
+        sizes = zip(("context", "state", "action"), model.sizes, strict=True)
+        self.contexts, self.states, self.actions = (
+            self._texts(getattr(model, f"{what}_names"), size) for what, size in sizes
+        )
+
+    @staticmethod
+    def _texts(names: tuple[str, ...] | None, size: int) -> list[str]:
+        if names is None or not _writable(names):
+            return [str(i) for i in range(size)]
+        quoted = re.compile(r'[",\s]')
+        return [
+            '"' + name.replace('"', '""') + '"' if quoted.search(name) else name for name in names
+        ]
+
+
+def _initial_lines(model: LatentMDP, labels: _Labels) -> list[tuple[Any, ...]]:
+    if (model.nu == model.nu[0]).all():
+        pairs = zip(labels.states, model.nu[0].tolist(), strict=True)
+        return [("idstate", "probability"), *pairs]
+    entries = zip(*np.nonzero(model.nu), strict=True)
+    lines = [(labels.contexts[m], labels.states[s], float(model.nu[m, s])) for m, s in entries]
+    return [("idoutcome", "idstate", "probability"), *lines]
+
+
+def _weights_beside(path: Path, model: LatentMDP, labels: _Labels) -> list[tuple[PathLike, Writer]]:
+    """`weights.csv`, where weights are not uniform or a file says something about them."""
+    if np.array_equal(model.w, np.full(model.M, 1.0 / model.M)) and not path.exists():
+        return []
+    pairs = zip(labels.contexts, model.w.tolist(), strict=True)
+    return _unless_there(path, [("idoutcome", "weight"), *pairs])
+
+
+def _unless_there(path: Path, lines: Iterable[tuple[Any, ...]]) -> list[tuple[PathLike, Writer]]:
     """What to write; nothing if the file says the same already; refuses if it says otherwise."""
     text = "".join(",".join(str(value) for value in line) + "\n" for line in lines)
     if not path.exists():
@@ -160,16 +276,29 @@ def _unless_there(path: Path, lines: list[tuple[Any, ...]]) -> list[tuple[PathLi
 
 
 def _write(file: BinaryIO, text: str) -> None:
-    file.write(text.encode("ascii"))
+    try:
+        file.write(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ModelError("names must be valid Unicode text; one is not") from None
 
 
-def _write_outcomes(model: LatentMDP, file: BinaryIO) -> None:
+def _write_outcomes(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
     _write(file, ",".join(COLUMNS) + "\n")
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    for start in range(0, len(row), 1 << 16):
-        part = slice(start, start + (1 << 16))
+    listed = np.flatnonzero(model.listed_rows[row])  # not what unavailable actions repeat
+    contexts, states, actions = labels.contexts, labels.states, labels.actions
+    for start in range(0, len(listed), 1 << 16):
+        part = listed[start : start + (1 << 16)]
         pair, action = np.divmod(row[part], model.A)
         context, state = np.divmod(pair, model.S)
         columns = (state, action, context, model.next[part], model.prob[part], model.reward[part])
         lines = zip(*(column.tolist() for column in columns), strict=True)
-        _write(file, "".join([f"{s},{a},{m},{n},{p!r},{r!r}\n" for s, a, m, n, p, r in lines]))
+        _write(
+            file,
+            "".join(
+                [
+                    f"{states[s]},{actions[a]},{contexts[m]},{states[n]},{p!r},{r!r}\n"
+                    for s, a, m, n, p, r in lines
+                ]
+            ),
+        )

@@ -1,10 +1,11 @@
 """A model as named values, dense or sparse, and back; npz and JSON are two ways to write them down.
 
 Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w`, `nu`, `H`,
-`discount`, `observe_rewards`. Sparse, for models that are too large to be dense: in place of `P`
-and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and `reward`, `(nnz,)` where
-rewards sit on transitions, else `(M*S*A,)`. Both: names, layout, the limit on totals, units, where
-there are any.
+`discount`, `observe_rewards`; `H` may be infinite. Sparse, for models that are too large to be
+dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and
+`reward`, `(nnz,)` where rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names,
+layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
+or empty.
 """
 
 from collections.abc import Mapping
@@ -15,14 +16,16 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
+from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP, Layout
 
 MODEL_FORMAT = "latentmdp model"
+OUTCOME_BYTES = 64  # that a model takes for each outcome, while it is built
 LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
 NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
-    *("reward_scale", "reward_shift", *NAMES),
+    *("reward_scale", "reward_shift", "allowed", *NAMES),
     *("layout_shape", "layout_positions", "layout_walls", "layout_marks"),
 )
 DENSE = ("P", "R")
@@ -36,6 +39,8 @@ class Options:
     observe_rewards: bool | None = None
     horizon: int | None = None
     discount: float | None = None
+    normalize: bool | float = False  # as in `LatentMDP.from_arrays`
+    start: Any = None  # the first state, by name or number
 
 
 def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
@@ -44,14 +49,20 @@ def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
         document: dict[str, Any] = {"P": model.P, "R": model.R}
     else:
         on_transitions = model.rewards_on_transitions
+        length, listed = np.diff(model.indptr), model.listed_rows
+        kept = np.repeat(listed, length)  # outcomes
         document = {
             "format": MODEL_FORMAT,
-            "indptr": model.indptr,
-            "next": model.next,
-            "prob": model.prob,
-            "reward": model.reward if on_transitions else model.row_reward,
+            "indptr": np.concatenate([[0], np.cumsum(np.where(listed, length, 0))]),
+            "next": model.next[kept],
+            "prob": model.prob[kept],
+            "reward": model.reward[kept]
+            if on_transitions
+            else np.where(listed, model.row_reward, 0.0),
             "rewards_on_transitions": on_transitions,
         }
+    if model.allowed is not None:
+        document["allowed"] = model.allowed
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards
     if model.return_limit is not None:
@@ -73,11 +84,14 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
         raise ModelError("holds a policy; a model was asked for")
     if "format" in fields and fields.text("format") != MODEL_FORMAT:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a model was asked for")
-    horizon = fields.whole("H") if options.horizon is None else options.horizon
+    horizon = fields.horizon("H") if options.horizon is None else options.horizon
     keywords: dict[str, Any] = {
         "observe_rewards": _chosen(options.observe_rewards, fields, "observe_rewards", True),
         "discount": _chosen(options.discount, fields, "discount", 1.0),
+        "normalize": options.normalize,
     }
+    if "allowed" in fields:
+        keywords["allowed"] = fields.truths("allowed")
     keywords |= {key: fields.names(key) for key in NAMES if key in fields}
     keywords |= {k: fields.number(k) for k in ("reward_scale", "reward_shift") if k in fields}
     if "layout_shape" in fields:
@@ -86,6 +100,8 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
     dense = "P" in fields or "indptr" not in fields
     arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
     build = LatentMDP.from_arrays if dense else LatentMDP.from_rows
+    if not dense:  # the last ones may be available nowhere
+        keywords["n_actions"] = (fields.wholes("indptr").size - 1) // arguments[-1].size
     return build_within_limit(build, (*arguments, horizon), keywords, limit)
 
 
@@ -114,7 +130,8 @@ def _chosen(option: Any, fields: Fields, key: str, default: Any) -> Any:
 
 
 def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
-    return tuple(fields.floats(key) for key in ("P", "R", "w", "nu"))
+    read = fields.numbers if "allowed" in fields else fields.floats  # rows may hold NaN then
+    return read("P"), read("R"), fields.floats("w"), fields.floats("nu")
 
 
 def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
@@ -138,10 +155,22 @@ def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
     shapes = {"next": following.shape, "prob": prob.shape, "reward": reward.shape}
     if following.ndim != 1 or len(set(shapes.values())) != 1:
         raise ModelError(f"next, prob, reward must go with indptr; their shapes are {shapes}")
+    if "allowed" in fields:
+        _check_room(fields.truths("allowed"), lengths.reshape(M, S, A))
     row = np.repeat(np.arange(n_rows), lengths)
     pair, action = np.divmod(row, A)
     context, state = np.divmod(pair, S)
     return context, state, action, following, prob, reward, fields.floats("w"), nu
+
+
+def _check_room(allowed: np.ndarray, lengths: np.ndarray) -> None:
+    """Refuse a model whose unavailable actions, which repeat others, take too much memory."""
+    if allowed.shape == lengths.shape[1:]:
+        first = allowed.argmax(axis=1)
+        once = np.take_along_axis(lengths, first[None, :, None], axis=2)[:, :, 0].sum(axis=0)
+        needed = float(lengths.sum() + (once * (~allowed).sum(axis=1)).sum(dtype=np.float64))
+        if needed * OUTCOME_BYTES > memory_budget():
+            raise ModelError(f"{needed:.3g} outcomes are too many for this machine")
 
 
 def _storable_names(key: str, names: tuple[str, ...]) -> list[str]:

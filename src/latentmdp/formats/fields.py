@@ -9,6 +9,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.horizons import WITHOUT_END, is_infinite
 
 LARGEST_WHOLE = 2**53  # whole numbers that a float holds exactly
 MOST_KEYS = 1_000  # of a document
@@ -50,10 +51,14 @@ class Fields:
             raise ModelError(f"{key} must be {meaning}; found {_kind_name(value)}")
         return value
 
+    def numbers(self, key: str) -> Floats:
+        """Numbers, finite or not."""
+        with np.errstate(all="ignore"):
+            return self.array(key, "iuf", "numbers").astype(np.float64)
+
     def floats(self, key: str) -> Floats:
         """Finite numbers."""
-        with np.errstate(all="ignore"):
-            values = self.array(key, "iuf", "numbers").astype(np.float64)
+        values = self.numbers(key)
         if not np.isfinite(values).all():
             where = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
             raise ModelError(f"{key}{where or ''} must be finite; it is {values[tuple(where)]}")
@@ -83,12 +88,29 @@ class Fields:
         """One whole number."""
         return int(_single(key, self.wholes(key)))
 
+    def horizon(self, key: str) -> int:
+        """A whole number, or `math.inf`: a float in arrays, the text `inf` in JSON."""
+        value = self.values.get(key)
+        if isinstance(value, str) and value == "inf":
+            return WITHOUT_END
+        number = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size == 1
+        if number and is_infinite(value.reshape(-1)[0]):
+            return WITHOUT_END
+        return self.whole(key)
+
     def truth(self, key: str) -> bool:
         """True or false (or 1 or 0)."""
         value = _single(key, self.array(key, "biu", "true or false"))
         if value not in (0, 1):
             raise ModelError(f"{key} must be true or false; it is {value}")
         return bool(value)
+
+    def truths(self, key: str) -> np.ndarray:
+        """An array of true and false (or 1 and 0)."""
+        values = self.array(key, "biu", "true or false")
+        if not np.isin(values, (0, 1)).all():
+            raise ModelError(f"{key} must hold true and false (or 1 and 0)")
+        return values.astype(bool)
 
     def text(self, key: str) -> str:
         """One piece of text."""

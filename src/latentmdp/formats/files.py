@@ -66,6 +66,18 @@ def as_path(path: PathLike) -> Path:
     return Path(text)
 
 
+def make_folder(folder: PathLike) -> Path:
+    """Make the folder, unless it is there."""
+    place = as_path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"{place} must be a folder that can be written: {error.strerror}"
+        ) from None
+    return place
+
+
 def regular_file(path: PathLike) -> Path:
     """The path of an existing, regular, non-empty file, or one clear refusal.
 
@@ -160,7 +172,7 @@ def write_together(targets: list[tuple[PathLike, Writer]]) -> None:
                 os.replace(temporary, target)
             except OSError as error:
                 raise refusal(path, f"cannot be written: {reason(error)}") from None
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
 
 
 def check_writable(path: PathLike) -> None:
@@ -261,7 +273,7 @@ def lock_file(descriptor: int) -> bool | None:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system allows it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

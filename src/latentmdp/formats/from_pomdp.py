@@ -20,50 +20,35 @@ from latentmdp.formats.pomdp import Pomdp, distribution
 from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.pomdpx import read_pomdpx
 from latentmdp.formats.rules import Allowance
-from latentmdp.model import LatentMDP
+from latentmdp.horizons import WITHOUT_END
+from latentmdp.model import LatentMDP, Origin
 
 MOST_NAMES = 10**5  # longer lists of names are left out
 ROWS_AT_A_TIME = 1 << 17
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Which state of the POMDP a context and a state stand for; `.policyx` files speak of those."""
-
-    state: Ints  # (M, S) or NOWHERE
-    hidden: int  # joint values of what is not fully observable: state % hidden
-
-
-def origin_of(model: LatentMDP) -> Origin | None:
-    """Where a model that was read from a POMDP comes from; copies of it do not know."""
-    return model.__dict__.get("_origin")
-
-
 def load_pomdp(path: PathLike, options: Options) -> LatentMDP:
-    """The latent MDP in a `.pomdp` file; the horizon must be given, rewards are hidden."""
-    finite_horizon(options)
+    """The latent MDP in a `.pomdp` file; without a last step unless told, rewards are hidden."""
     pomdp = read_pomdp_text(path, options.discount)
     return latent_mdp(pomdp, options, Allowance(as_path(path).stat().st_size))
 
 
 def load_pomdpx(path: PathLike, options: Options) -> LatentMDP:
-    """The latent MDP in a `.pomdpx` file; the horizon must be given, rewards are hidden."""
-    finite_horizon(options)
+    """The latent MDP in a `.pomdpx` file; without a last step unless told, rewards are hidden."""
     pomdp = read_pomdpx(path, options.discount)
     return latent_mdp(pomdp, options, Allowance(as_path(path).stat().st_size))
 
 
-def finite_horizon(options: Options) -> int:
-    """The horizon that the caller gave; POMDP files have none."""
-    if options.horizon is None:
+def chosen_horizon(options: Options, discount: float) -> int:
+    """The horizon that the caller gave; POMDP files hold none, and mean an infinite one."""
+    if options.horizon is not None:
+        return options.horizon
+    if discount >= 1.0:
         raise ModelError(
-            "the horizon must be given (horizon=, --horizon); files of POMDPs do not hold it"
+            "the horizon must be given (horizon=, --horizon) where the discount is 1; files of "
+            "POMDPs do not hold it"
         )
-    if options.horizon == np.inf:
-        raise ModelError(
-            "the horizon must be finite for now; give horizon= (--horizon) as a number of steps"
-        )
-    return options.horizon
+    return WITHOUT_END
 
 
 def latent_mdp(pomdp: Pomdp, options: Options, allowance: Allowance) -> LatentMDP:
@@ -185,21 +170,21 @@ def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> La
     if c.state_names:
         labels["state_names"] = tuple(c.state_names)
     observed = options.observe_rewards  # in a POMDP they are not
-    model = build_within_limit(
+    return build_within_limit(
         LatentMDP.from_rows,
         (
             *outcomes, distribution(weight, "start"), first / first.sum(axis=1, keepdims=True),
-            finite_horizon(options),
+            chosen_horizon(options, p.discount),
         ),
         {
             "n_actions": p.A,
             "observe_rewards": False if observed is None else observed,
             "discount": p.discount,
+            "normalize": options.normalize,
+            "origin": Origin(c.states, p.hidden),
             **labels,
         },
     )  # fmt: skip
-    model.__dict__["_origin"] = Origin(c.states, p.hidden)
-    return model
 
 
 def _outcomes(p: Pomdp, states: Ints, number: Ints, allowance: Allowance) -> tuple[np.ndarray, ...]:

@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.formats.document import MODEL_FORMAT, Options, document_model, model_document
 from latentmdp.formats.files import PathLike
 from latentmdp.formats.strict_json import read_json, write_json
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 
 LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
@@ -21,6 +22,8 @@ def save_json(model: LatentMDP, path: PathLike) -> None:
     """Numbers in full precision: the model reads back equal."""
     dense = model.M * model.S * model.A * model.S <= LARGEST_DENSE
     document = {"format": MODEL_FORMAT} | model_document(model, dense=dense)
+    if is_infinite(model.horizon):
+        document["H"] = "inf"  # JSON has no infinite numbers
     write_json(path, as_lists(document))
 
 

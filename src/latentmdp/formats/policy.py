@@ -1,4 +1,7 @@
-"""Policies in files: JSON and npz hold any graph, CSV (`step, state, action`) a Markov policy."""
+"""Policies in files: JSON and npz hold any graph, CSV (`step, state, action`) a Markov policy.
+
+A stationary policy has the value `stationary`; in CSV it has no column `step`.
+"""
 
 from typing import Any
 
@@ -10,7 +13,7 @@ from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.formats.json import as_lists
 from latentmdp.formats.strict_json import read_json, write_json
-from latentmdp.formats.tables import CsvTable
+from latentmdp.formats.tables import CsvTable, column_names
 from latentmdp.policy import POLICY_PARTS, PolicyGraph
 
 POLICY_FORMAT = "latentmdp policy"
@@ -21,21 +24,25 @@ LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 def policy_document(policy: PolicyGraph) -> dict[str, Any]:
     """The named values of a policy: a plain `table (H, S)` if that says it all, else the graph."""
     document: dict[str, Any] = {"format": POLICY_FORMAT}
-    if policy.is_markov and policy == PolicyGraph.from_table(policy.table):
+    if policy.stationary:
+        document["stationary"] = True
+    if policy.is_markov and policy == PolicyGraph.from_table(policy.table, policy.stationary):
         return document | {"table": policy.table}
     return document | {name: getattr(policy, name) for name in POLICY_PARTS}
 
 
 def document_policy(values: dict[str, Any]) -> PolicyGraph:
     """The policy that a document describes, checked."""
-    fields = Fields(values, ("format", "table", *POLICY_PARTS))
+    fields = Fields(values, ("format", "table", "stationary", *POLICY_PARTS))
     if "P" in fields or "prob" in fields:
         raise ModelError("holds a model; a policy was asked for")
     if "format" in fields and fields.text("format") != POLICY_FORMAT:
         raise ModelError(f"holds {fields.text('format')[:80]!r}; a policy was asked for")
+    stationary = "stationary" in fields and fields.truth("stationary")
     if "table" in fields:
-        return PolicyGraph.from_table(_small(fields, "table"))
-    policy = PolicyGraph.from_arrays(*(_small(fields, name) for name in POLICY_PARTS))
+        return PolicyGraph.from_table(_small(fields, "table"), stationary)
+    parts = [_small(fields, name) for name in POLICY_PARTS]
+    policy = PolicyGraph.from_arrays(*parts, stationary=stationary)
     if policy.N * policy.S * (1 + int(policy.symbol.max(initial=0))) >= 2**62:
         raise ModelError(f"symbol must be small numbers; found {policy.symbol.max()}")
     return policy
@@ -56,7 +63,8 @@ def load_policy_npz(path: PathLike) -> PolicyGraph:
 def save_policy_npz(policy: PolicyGraph, path: PathLike) -> None:
     """A policy to npz, compressed; 32 bits are enough for every number."""
     document = policy_document(policy)
-    small = {key: value.astype(np.int32) for key, value in document.items() if key != "format"}
+    arrays = {key: x for key, x in document.items() if key not in ("format", "stationary")}
+    small = {key: value.astype(np.int32) for key, value in arrays.items()}
     write_npz(path, document | small, level=1, copies=COPIES)
 
 
@@ -71,9 +79,20 @@ def save_policy_json(policy: PolicyGraph, path: PathLike) -> None:
 
 
 def load_policy_csv(path: PathLike) -> PolicyGraph:
-    """A Markov policy from columns `step, state, action`, one line for each step and state."""
+    """A Markov policy from columns `step, state, action`, one line for each step and state.
+
+    Without a column `step` it is stationary.
+    """
+    if "step" not in column_names(path):
+        table = CsvTable(path, ("state", "action"))
+        return PolicyGraph.from_table(_by_place(table, np.zeros(len(table), dtype=np.int64)), True)
     table = CsvTable(path, ("step", "state", "action"))
-    step, state, action = (table.ids(name) for name in ("step", "state", "action"))
+    return PolicyGraph.from_table(_by_place(table, table.ids("step")))
+
+
+def _by_place(table: CsvTable, step: np.ndarray) -> np.ndarray:
+    """Actions by step and state."""
+    state, action = table.ids("state"), table.ids("action")
     if action.max() >= LARGEST_NUMBER:
         raise ModelError(f"action must stay below 2^31; found {action.max()}")
     H, S = 1 + int(step.max()), 1 + int(state.max())
@@ -84,15 +103,16 @@ def load_policy_csv(path: PathLike) -> PolicyGraph:
         )
     actions = np.empty((H, S), dtype=np.int64)
     actions[step, state] = action
-    return PolicyGraph.from_table(actions)
+    return actions
 
 
 def save_policy_csv(policy: PolicyGraph, path: PathLike) -> None:
     """A Markov policy as a table; one with memory is refused."""
     if not policy.is_markov:
         raise ModelError("CSV holds Markov policies only, this one has memory; use .json or .npz")
-    lines = ["step,state,action\n"]
+    steps = not policy.stationary
+    lines = ["step," * steps + "state,action\n"]
     for (t, s), a in np.ndenumerate(policy.table):
-        lines.append(f"{t},{s},{a}\n")
+        lines.append(f"{t}," * steps + f"{s},{a}\n")
     text = "".join(lines).encode("ascii")
     write_atomically(path, writer_of(text))

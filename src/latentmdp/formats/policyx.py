@@ -12,11 +12,10 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.belief_policy import policy_from_beliefs
 from latentmdp.formats.files import PathLike, as_path
-from latentmdp.formats.from_pomdp import Origin, origin_of
 from latentmdp.formats.hidden_static import NOWHERE
 from latentmdp.formats.rules import Allowance
 from latentmdp.formats.xml_stream import Attributes, XmlStream
-from latentmdp.model import LatentMDP
+from latentmdp.model import LatentMDP, Origin
 from latentmdp.policy import PolicyGraph
 
 CHILDREN = {
@@ -34,7 +33,15 @@ def load_policyx(path: PathLike, model: LatentMDP | None) -> PolicyGraph:
     """
     if model is None:
         raise ModelError("alpha vectors are a policy for one model only; give the model as well")
-    return policy_from_beliefs(model, AlphaVectors(path, model).choose)
+    choose = AlphaVectors(path, model).choose
+    if model.allowed is None:
+        return policy_from_beliefs(model, choose)
+
+    def available(state: Ints, belief: Floats) -> Ints:  # the file does not know which are
+        action = choose(state, belief)
+        return np.where(action < 0, action, model.stand_in[state, action])
+
+    return policy_from_beliefs(model, available)
 
 
 class AlphaVectors:
@@ -42,8 +49,8 @@ class AlphaVectors:
 
     def __init__(self, path: PathLike, model: LatentMDP) -> None:
         action, seen, vectors = read_vectors(path)
-        origin = origin_of(model)
-        if origin is None:  # a copy, or from another file: contexts and states in the same order
+        origin = model.origin
+        if origin is None:  # from another file: contexts and states in the same order
             every = np.arange(model.S) * model.M + np.arange(model.M)[:, None]
             origin = Origin(every, model.M)
         if vectors.shape[1] != origin.hidden:

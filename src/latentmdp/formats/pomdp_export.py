@@ -3,7 +3,8 @@
 The context is hidden and stays. Those solvers have no horizon, so the step is counted in the state,
 and after the last one nothing is earned any more. Observed rewards are part of what is seen: a
 state is written once for every reward with which it can be entered. The best value of the POMDP is
-that of the model.
+that of the model. Neither format knows unavailable actions: such an action does what the first
+available one of its state does.
 """
 
 import re
@@ -87,7 +88,7 @@ def plain_names(names: tuple[str, ...] | None, letter: str, count: int) -> list[
 
 def not_in_pomdp(model: LatentMDP) -> list[str]:
     """What neither format holds of this model."""
-    lost = ["layout"] if model.layout is not None else []
+    lost = [name for name in ("layout", "allowed") if getattr(model, name) is not None]
     return lost + ["units"] * bool(model.units)
 
 

@@ -52,9 +52,9 @@ def number(*axes: Size, low: float = -math.inf, high: float = math.inf,
     return Entry("number", axes, low, high, None, optional)
 
 
-def truth(*axes: Size) -> Entry:
+def truth(*axes: Size, optional: bool = False) -> Entry:
     """True or false."""
-    return Entry("truth", axes)
+    return Entry("truth", axes, optional=optional)
 
 
 TEXT = Entry("text")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from latentmdp.canonical import Array
 from latentmdp.errors import ModelError
@@ -41,6 +42,7 @@ def learn_env(
     episodes: int,
     contexts: int | None = None,
     horizon: int | None = None,
+    allowed: ArrayLike | None = None,
     terminal: int | None = None,
     estimate: Collection[str] | None = None,
     algorithm: str = "mvp",
@@ -56,7 +58,8 @@ def learn_env(
 
     `given` is what is known: a model, `known_from(R, w, nu, H)`, or by default what a
     `LatentMDPEnv` knows. Without any, give `contexts` and `horizon`: `w`, `nu` and `R` are then
-    estimated, which is beyond the theorem. Rewards must lie in [0, 1] and total at most 1.
+    estimated, which is beyond the theorem; `allowed (S, A)` says which actions are available then.
+    Rewards must lie in [0, 1] and total at most 1.
 
     Episodes have exactly `H` steps; where the environment ends one earlier, `terminal` names the
     state in which the rest is spent with reward 0 (the number after the last state, say). The last
@@ -67,7 +70,7 @@ def learn_env(
     episode cut short is dropped.
     """
     if learner is None:
-        given, estimate = _given(env, given, contexts, horizon, terminal, estimate)
+        given, estimate = _given(env, given, contexts, horizon, allowed, terminal, estimate)
         episodes = Spec(episodes=episodes).episodes
         learner = Learner(
             given,
@@ -142,12 +145,15 @@ def _given(
     given: LatentMDP | Known | None,
     contexts: int | None,
     horizon: int | None,
+    allowed: ArrayLike | None,
     terminal: int | None,
     estimate: Collection[str] | None,
 ) -> tuple[LatentMDP | Known, Collection[str]]:
     """What is known, and what is to be estimated."""
     given = given if given is not None else getattr(env.unwrapped, "model", None)
     if given is not None:
+        if allowed is not None:
+            raise ModelError("allowed must be part of what is given: of the model or known_from")
         return given, estimate or ()
     if contexts is None or horizon is None:
         raise ModelError("without a model, contexts and horizon must be given")
@@ -158,7 +164,8 @@ def _given(
             raise ModelError(f"{name} must be Discrete; it is {getattr(env, name)}")
         sizes.append(int(size))
     states = sizes[0] + (terminal == sizes[0])
-    return nothing_known(contexts, states, sizes[1], horizon), estimate or ESTIMABLE
+    known = nothing_known(contexts, states, sizes[1], horizon, allowed=allowed)
+    return known, estimate or ESTIMABLE
 
 
 def _number(state: Any) -> int:

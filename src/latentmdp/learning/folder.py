@@ -16,8 +16,8 @@ from latentmdp.formats.files import (
     HAS_LOCKS,
     PathLike,
     Writer,
-    as_path,
     lock_file,
+    make_folder,
     reason,
     refusal,
     shown,
@@ -30,18 +30,6 @@ from latentmdp.learning.state_check import checked_folder, checked_run
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
-
-
-def make_folder(folder: str | Path) -> Path:
-    """Make the folder, unless it is there."""
-    place = as_path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ModelError(
-            f"{place} must be a folder that can be written: {error.strerror}"
-        ) from None
-    return place
 
 
 MODEL_FILE, NEXT_MODEL_FILE, RUN_FILE = "model.npz", "model-next.npz", "run.npz"

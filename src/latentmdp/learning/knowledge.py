@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from latentmdp.availability import Mask, checked_mask, source_rows
 from latentmdp.canonical import (
     REWARD_TOLERANCE,
     match_reward,
@@ -34,15 +35,26 @@ Step = tuple[int, int, float, int]  # state, action, reward, next
 
 
 def known_from(
-    R: ArrayLike, w: ArrayLike, nu: ArrayLike, horizon: int, observe_rewards: bool = True
+    R: ArrayLike,
+    w: ArrayLike,
+    nu: ArrayLike,
+    horizon: int,
+    observe_rewards: bool = True,
+    allowed: ArrayLike | None = None,
 ) -> Known:
-    """Knowledge without transitions: `R (M,S,A)` or `(M,S,A,S)`, `w (M,)`, `nu (M,S)`."""
+    """Knowledge without transitions: `R (M,S,A)` or `(M,S,A,S)`, `w (M,)`, `nu (M,S)`.
+
+    `allowed (S,A)`: which actions are available; what `R` says of the others is ignored.
+    """
     R, w, nu = (np.array(x, dtype=float) for x in (R, w, nu))
     if R.ndim not in (3, 4) or w.shape != R.shape[:1] or nu.shape != R.shape[:2]:
         raise ModelError(
             "R must have the shape (M, S, A) or (M, S, A, S), w (M,), nu (M, S); they have "
             f"{R.shape}, {w.shape}, {nu.shape}"
         )
+    mask = _mask(allowed, *R.shape[1:3])
+    if mask is not None:  # unavailable actions repeat others, as in models
+        R = R.reshape(-1, *R.shape[3:])[source_rows(mask, len(R))].reshape(R.shape)
     if not (np.isfinite(R).all() and R.min() >= 0.0 and R.max() <= 1.0):
         raise ModelError(f"R must lie in [0, 1]; it goes from {R.min():.6g} to {R.max():.6g}")
     for name, p in (("w", w[None]), ("nu", nu)):
@@ -53,15 +65,21 @@ def known_from(
     symbols = _symbols(R) if observe_rewards else np.zeros(R.shape, dtype=np.int64)
     rows = M * S * A
     if R.ndim == 3:
-        return Known(M, S, A, horizon, w, nu, R.reshape(rows), symbols.reshape(rows), None, None)
+        on_rows = R.reshape(rows), symbols.reshape(rows)
+        return Known(M, S, A, horizon, w, nu, *on_rows, None, None, mask)
     return Known(
         M, S, A, horizon, w, nu, np.zeros(rows), np.zeros(rows, dtype=np.int64),
-        R.reshape(rows, S), symbols.reshape(rows, S),
+        R.reshape(rows, S), symbols.reshape(rows, S), mask,
     )  # fmt: skip
 
 
 def nothing_known(
-    contexts: int, states: int, actions: int, horizon: int, rewards_on_transitions: bool = True
+    contexts: int,
+    states: int,
+    actions: int,
+    horizon: int,
+    rewards_on_transitions: bool = True,
+    allowed: ArrayLike | None = None,
 ) -> Known:
     """Sizes only: for `estimate={"w", "nu", "R"}`.
 
@@ -77,7 +95,14 @@ def nothing_known(
             raise ModelError(f"{name} must be at least 1; it is {size}")
     w, nu = np.full(contexts, 1.0 / contexts), np.full((contexts, states), 1.0 / states)
     shape = (contexts, states, actions, states)
-    return known_from(np.zeros(shape if rewards_on_transitions else shape[:3]), w, nu, horizon)
+    R = np.zeros(shape if rewards_on_transitions else shape[:3])
+    return known_from(R, w, nu, horizon, allowed=allowed)
+
+
+def _mask(allowed: ArrayLike | None, S: int, A: int) -> Mask | None:
+    """Which actions are available, None if all are."""
+    mask = checked_mask(allowed, S, A)
+    return None if mask is None or mask.all() else mask
 
 
 class Knowledge:
@@ -212,6 +237,9 @@ class Knowledge:
             rows = np.arange(row % pairs, len(rewards), pairs)  # of all contexts
             place = np.zeros(len(rows), dtype=np.int64)
             symbols[rows, column] = rank_rewards(place, rewards[rows, column], SCALE)
+        if self.known.allowed is not None:
+            source = source_rows(self.known.allowed, self.known.M)
+            rewards, symbols = rewards[source], symbols[source]
         return self._rewards_as(rewards, symbols)
 
     # ------------------------------------------------------------------ plain data
@@ -228,7 +256,7 @@ class Knowledge:
     @classmethod
     def from_state(cls, state: State) -> Knowledge:
         """Inverse of `state`."""
-        fields = dict.fromkeys(("next_reward", "next_symbol")) | state["known"]
+        fields = dict.fromkeys(("next_reward", "next_symbol", "allowed")) | state["known"]
         knowledge = cls(Known(**fields))
         knowledge.estimate = tuple(state["estimate"])
         knowledge.starts, knowledge.seen = state["starts"].copy(), state["seen"].copy()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
@@ -83,6 +84,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
     spec.check_algorithm()
+    needs_finite(model, "learning")
     spec.setting(model)  # refuses a delta or a bonus_scale that is out of range
     check_learnable(model)
     check_affordable(spec, model.M, model.S, model.A, model.H, model.rewards_on_transitions)

@@ -36,7 +36,7 @@ from latentmdp.learning.state import (
 )
 from latentmdp.learning.state_check import checked_learner
 from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
+from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits, playable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -108,6 +108,9 @@ class Learner:
             )
         asked = self._cursor.action
         played = asked if action is None else self._checked("action", action, self.known.A)
+        allowed = self.known.allowed
+        if allowed is not None and not allowed[self._state, played]:
+            raise ModelError(f"action {played} must be available in state {self._state}; it is not")
         nxt = self._checked("next_state", next_state, self.known.S)
         try:
             reward = float(reward)
@@ -165,7 +168,7 @@ class Learner:
     def _solve(self, changed: Array) -> None:
         answer = self.solver.replan(self.counts, changed)
         if not answer.kept:
-            self.policy = self._numbered(answer.policy)
+            self.policy = self._numbered(playable(self.known, answer.policy))
         self.optimistic_value, self.upper = float(answer.value), float(answer.upper)
 
     def _numbered(self, policy: PolicyGraph) -> PolicyGraph:
@@ -234,7 +237,7 @@ class Learner:
         self.counts = Counts.from_arrays(state["counts"])
         policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
         self.policy = self._numbered(policy)
-        check_fits(self.known, self.policy)  # type: ignore[arg-type]  # sizes are all it reads
+        check_fits(self.known, self.policy)
         self.random = restore_generator(state["random"])
         self.episode = state["episode"]
         self.updates, self.kept = state["updates"], state["kept"]

@@ -179,6 +179,23 @@ class Run:
             "seconds_optimal": self.seconds_optimal,
         }
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what came of it, and the curve of regret."""
+        from latentmdp import notebook
+
+        spec = self.spec
+        facts = (
+            ("algorithm", spec.algorithm), ("class", spec.policy_class),
+            ("episodes", self.episodes), ("updates", self.updates), ("regret", self.regret),
+            ("optimum", f"{self.optimal[0]:.6g} to {self.optimal[1]:.6g}"),
+            ("final value", self.final_value), ("bonus_scale", spec.bonus_scale),
+            ("units", self.units or "as given"),
+        )  # fmt: skip
+        places = np.linspace(0.0, self.episodes, 200)
+        line = (notebook.BLUE, self.regret_at(places).tolist())
+        picture = notebook.curves(places.tolist(), [line], "regret, episodes")
+        return notebook.page("Run", notebook.facts(facts), picture)
+
     def __repr__(self) -> str:
         spec = self.spec
         return (

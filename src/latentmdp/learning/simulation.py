@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Array
 from latentmdp.counts import Counts
+from latentmdp.horizons import needs_finite
 from latentmdp.kernels import step_simulation, structs
 from latentmdp.kernels.chain import build_chain
 from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
@@ -52,6 +53,7 @@ class Simulator:
         patience: float = WALK_BLOCKS,
         picked: int = PICKED,
     ) -> None:
+        needs_finite(model, "simulating whole episodes")
         self.kind, self.margin, self.patience, self.random = kind, margin, patience, random
         self._skeleton: tuple[Array, ...] = (EMPTY,) * 8  # of the policy that is played
         rows, H = model.M * model.S * model.A, model.H

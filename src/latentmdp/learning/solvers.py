@@ -58,7 +58,13 @@ class RandomSolver:
 
     def replan(self, counts: Counts, changed: Array) -> Answer:
         """Any policy; nothing is claimed about its value but that totals are at most 1."""
-        table = self.random.integers(self.known.A, size=(self.known.H, self.known.S))
+        shape = (self.known.H, self.known.S)
+        if self.known.allowed is None:
+            table = self.random.integers(self.known.A, size=shape)
+        else:  # the available actions of a state come first in this order
+            order = np.argsort(~self.known.allowed, axis=1, kind="stable")
+            number = self.random.integers(self.known.allowed.sum(axis=1), size=shape)
+            table = order[np.arange(self.known.S), number]
         return Answer(PolicyGraph.from_table(table), 1.0, 1.0)
 
     def state(self) -> State:

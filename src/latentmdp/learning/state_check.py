@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.availability import checked_mask
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import (
     MOST,
@@ -48,6 +49,7 @@ KNOWN: Table = {
     "row_reward": number("rows", low=0.0, high=TOTAL), "row_symbol": whole("rows", below="M"),
     "next_reward": number("rows", "S", low=0.0, high=TOTAL, optional=True),
     "next_symbol": whole("rows", "S", below="M", optional=True),
+    "allowed": truth("S", "A", optional=True),
 }  # fmt: skip
 
 COUNTS: Table = {
@@ -132,6 +134,7 @@ def _known(state: Any, where: str) -> tuple[dict[str, Any], NamedSizes]:
         refuse_where(np.atleast_1d(total > 1e-6), where + name, "must sum to 1")
     if ("next_reward" in known) != ("next_symbol" in known):
         raise ModelError(f"{where}next_reward and next_symbol must be there together")
+    checked_mask(known.get("allowed"), known["S"], known["A"])
     return known, sizes
 
 

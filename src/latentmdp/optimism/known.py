@@ -1,11 +1,14 @@
 """`Known`: what a learner knows beforehand, everything of a model but its transitions."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from latentmdp.availability import Mask, stand_ins
 from latentmdp.canonical import Floats, Ints, dense_symbols
 from latentmdp.errors import ModelError
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 
 
@@ -14,7 +17,8 @@ class Known:
     """What the learner knows beforehand: everything of the model but its transitions.
 
     Rewards sit on rows, `row_reward (rows,)`; where they depend on the next state they sit in
-    `next_reward (rows, S)` instead and `row_reward` is 0. Symbols likewise.
+    `next_reward (rows, S)` instead and `row_reward` is 0. Symbols likewise. Which actions are
+    available is known too; rows of the others repeat, as in the model.
     """
 
     M: int
@@ -27,6 +31,7 @@ class Known:
     row_symbol: Ints
     next_reward: Floats | None
     next_symbol: Ints | None
+    allowed: Mask | None = None  # (S, A); None: all actions
 
     @classmethod
     def of(cls, model: LatentMDP) -> "Known":
@@ -37,12 +42,19 @@ class Known:
         sizes = (model.M, model.S, model.A, model.H)
         first = model.indptr[:-1]
         if not model.rewards_on_transitions:
-            return cls(*sizes, w, nu, model.reward[first], model.symbol[first], None, None)
-        reward, nothing = model.R.reshape(rows, model.S), np.zeros(rows, dtype=np.int64)
+            on_rows = model.reward[first], model.symbol[first]
+            return cls(*sizes, w, nu, *on_rows, None, None, model.allowed)
+        reward, nothing = model.unmasked().R.reshape(rows, model.S), np.zeros(rows, dtype=np.int64)
         symbol = np.zeros(reward.shape, dtype=np.int64)
         if model.observe_rewards:
             symbol = dense_symbols(model.sizes, model.rows)
-        return cls(*sizes, w, nu, np.zeros(rows), nothing, reward, symbol)
+        return cls(*sizes, w, nu, np.zeros(rows), nothing, reward, symbol, model.allowed)
+
+    @cached_property
+    def stand_in(self) -> Ints:
+        """`(S, A)` the action itself, or the first available one where it is unavailable."""
+        everything = np.ones((self.S, self.A), dtype=bool)
+        return stand_ins(everything if self.allowed is None else self.allowed)
 
     @property
     def root(self) -> Floats:
@@ -60,6 +72,7 @@ class Known:
 
 def check_learnable(model: LatentMDP) -> None:
     """The paper's conditions: rewards at least 0, totals at most 1, no discount."""
+    needs_finite(model, "learning")
     cure = "normalized() (or --normalize) gives rewards and totals in [0, 1]"
     if model.discount != 1.0:
         raise ModelError(

@@ -17,6 +17,7 @@ from latentmdp.kernels.structs import BonusRows, BoxRows, OptimisticRows
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.observations import Observations, outcome_codes
+from latentmdp.optimism.stand_ins import repeat_slots
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ class OptimisticModel:
         if isinstance(answer, Bonus):
             if answer.p is not None:
                 rows.p_hat[at] = answer.p
+                if self.known.allowed is not None:  # a draw of an unavailable action is another's
+                    rows.p_hat[:] = rows.p_hat[repeat_slots(self.known, rows.start)]
             rows.gain[changed] += np.where(new, 0.0, answer.c3)
             rows.c1[changed] = np.where(new, 0.0, answer.c1)
             rows.c2[changed] = np.where(new, np.inf, answer.c2)  # unvisited: worth the cap

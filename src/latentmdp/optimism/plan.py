@@ -15,7 +15,7 @@ from latentmdp.optimism.known import Known
 from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.optimism.ties import Planner
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, playable
 from latentmdp.policy_class import check_policy_class
 
 
@@ -59,9 +59,10 @@ def optimistic_plan(
     """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
 
     `visits (M, S, A, S)` are observed transitions (or a learner's counts, of which the snapshot is
-    used). The model gives `w, nu, R, H`; its `P` is not used. `episodes` and `delta` enter through
-    `iota`; `bonus_scale` multiplies the bonus or the radius. `warm`, an earlier plan of the same
-    problem with other visits, is where the search starts; one of another problem is of no use.
+    used). The model gives `w, nu, R, H` and which actions are available; its `P` is not used.
+    `episodes` and `delta` enter through `iota`; `bonus_scale` multiplies the bonus or the radius.
+    `warm`, an earlier plan of the same problem with other visits, is where the search starts; one
+    of another problem is of no use.
     `settings` say how hard it searches.
 
     >>> import latentmdp as lm, numpy as np
@@ -100,8 +101,8 @@ def optimistic_plan(
     lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
     assert abs(lower - found.value) < settings.equal, f"{found.value} is not the value {lower}"
     return OptimisticPlan(
-        found.policy, lower, max(float(found.upper), lower), algorithm, policy_class,
-        float(bonus_scale), time.perf_counter() - began, planner,
+        playable(model, found.policy), lower, max(float(found.upper), lower), algorithm,
+        policy_class, float(bonus_scale), time.perf_counter() - began, planner,
     )  # fmt: skip
 
 

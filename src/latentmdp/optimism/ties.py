@@ -28,6 +28,7 @@ from latentmdp.optimism.kicks import Backoff
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.markov import MarkovSearch
 from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.stand_ins import StandIns
 from latentmdp.policy import PolicyGraph
 
 TIES = ("secondary", "ladder", "incumbent")
@@ -72,6 +73,7 @@ class Planner:
         if ties not in TIES:
             raise ModelError(f"ties must be one of {', '.join(TIES)}; it is {ties!r}")
         self.known, self.rule, self.setting, self.ties = known, rule, setting, ties
+        self.stand_ins = None if known.allowed is None else StandIns(known)
         self.settings = settings
         self.kick_stream, self.rule_stream = random.spawn(2)
         self.effort = settings.effort(known.H * known.S, known.A, known.M)
@@ -87,9 +89,15 @@ class Planner:
     # ---------------------------------------------------------------- planning
 
     def replan(self, counts: Counts, changed: Ints | None = None) -> Any:
-        """The policy for these counts; only the snapshots of the rows `changed` differ."""
+        """The policy for these counts; only the snapshots of the rows `changed` differ.
+
+        It may name an unavailable action, which then stands for the first available one.
+        """
+        changed = np.arange(counts.rows) if changed is None else changed
+        if self.stand_ins is not None:
+            counts, changed = self.stand_ins.of(counts), self.stand_ins.rows(changed)
         self.visits = int(counts.n.sum())
-        self._update(counts, np.arange(counts.rows) if changed is None else changed)
+        self._update(counts, changed)
         settings, first = self.settings, self.searches[0]
         goal, value = first.upper - settings.equal, self._in_force()
         stale = self.visits >= settings.fresh * self.visits_at_search
@@ -209,6 +217,8 @@ class Planner:
     def expect(self, counts: Counts) -> None:
         """Other counts than those of the last plan come next: their layout may be another one."""
         old = self.counts
+        if self.stand_ins is not None:
+            counts = self.stand_ins.of(counts)
         same = np.array_equal(old.indptr, counts.indptr) and np.array_equal(old.next, counts.next)
         for search in self.searches:
             search.version = counts.version if same else -1
@@ -278,6 +288,8 @@ class Planner:
     def restore(self, state: dict[str, Any], counts: Counts) -> None:
         """Continue from `state()` to the same bits."""
         state = self._checked(state)
+        if self.stand_ins is not None:
+            counts = self.stand_ins.of(counts)
         self.counts = counts
         self._make(counts)
         self._restore_models(state)

@@ -11,11 +11,12 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import memory_budget
+from latentmdp.horizons import is_infinite, needs_finite
 from latentmdp.kernels.markov_sweep import pull_back
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, playable
 
 QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
 ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop
@@ -55,6 +56,7 @@ def qmdp_memory(
     time (in seconds) or memory (in bytes; default: a quarter of the machine's) do not suffice for
     act as the belief before the first step, as the policy does after unexpected observations.
     """
+    needs_finite(model, "the baseline qmdp with memory")
     memory = memory_budget() if memory_limit is None else memory_limit
     most = memory // (QMDP_NODE_BYTES + QMDP_CONTEXT_BYTES * model.M)
     if most < model.H * model.S:
@@ -68,16 +70,23 @@ def qmdp_memory(
     def values(t: int) -> Floats:
         return row_values(model, later[t + 1 : t + 2])[0]
 
-    return PolicyGraph.from_belief(
-        model,
+    policy = PolicyGraph.from_belief(
+        model.unmasked(),
         lambda t, s, belief: int(np.argmax(belief @ values(t)[:, s])),
         max_nodes=most,
         time_limit=time_limit,
     )
+    return playable(model, policy).for_model(model)
 
 
 def knowing_the_context(model: LatentMDP) -> float:
     """What one could earn if told the context: a bound on every policy."""
+    if is_infinite(model.horizon):
+        from latentmdp.planning.stationary_grid import known_contexts
+
+        _, known, _ = known_contexts(model, lambda: False)
+        m = np.arange(model.M)
+        return float((model.w[:, None] * model.nu * known[m, m]).sum())
     values, _ = context_values(model)
     return float((model.w[:, None] * model.nu * values[0]).sum())
 
@@ -97,11 +106,12 @@ def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> t
 
 def policy(name: str, model: LatentMDP) -> PolicyGraph:
     """The baseline `name`, a key of `TABLES`."""
-    return PolicyGraph.from_table(action_table(name, model))
+    return playable(model, PolicyGraph.from_table(action_table(name, model)))
 
 
 def action_table(name: str, model: LatentMDP) -> Ints:
     """`(H, S)` actions of the baseline `name`, a key of `TABLES`."""
+    needs_finite(model, f"the baseline {name}, a policy for each step,")
     actions = np.zeros((model.H, model.S), dtype=np.int64)
     TABLES[name](model, actions, _never_stop)
     return actions

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
-from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.policy import PolicyGraph, check_fits, fitted
+from latentmdp.planning.small_controller import check_max_nodes
+from latentmdp.planning.stationary import plan_stationary
+from latentmdp.planning.stationary_markov import plan_stationary_markov
+from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
@@ -42,6 +45,7 @@ class Plan:
     seconds: float
     history: tuple[tuple[float, int, float, float], ...]  # (seconds, work, lower, upper)
     model_digest: str = ""  # of the model that it was made for
+    unrestricted: float | None = None  # what the policy was worth before `max_nodes` cut it down
     reward_scale: float = 1.0  # and its units: the user's reward is `reward * scale + shift`
     reward_shift: float = 0.0
 
@@ -49,6 +53,11 @@ class Plan:
     def gap(self) -> float:
         """`(upper - lower) / |upper|`; 0 where they are equal."""
         return relative_gap(self.lower, self.upper)
+
+    @property
+    def loss(self) -> float:
+        """What `max_nodes` costs, exactly: the value before it was cut down less `lower`."""
+        return 0.0 if self.unrestricted is None else self.unrestricted - self.lower
 
     def in_user_units(self) -> "Plan":
         """The same plan for the model as it was before `normalized()`, in its units."""
@@ -60,15 +69,31 @@ class Plan:
         lower, upper = model.in_user_units(self.lower), model.in_user_units(self.upper)
         history = [(s, w, *map(model.in_user_units, bounds)) for s, w, *bounds in self.history]
         own = model.denormalized()
+        whole = None if self.unrestricted is None else model.in_user_units(self.unrestricted)
         return replace(
             self, policy=self.policy.for_model(own), lower=lower, upper=upper,
             history=tuple(history), model_digest=own.digest, reward_scale=1.0, reward_shift=0.0,
+            unrestricted=whole,
         )  # fmt: skip
 
     @property
     def units(self) -> str:
         """`normalised units` where values are not in the units of the rewards that were given."""
         return "" if self.policy.model is None else self.policy.model.units
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the certificate, and how the bounds came together."""
+        from latentmdp import notebook
+
+        facts = (
+            ("class", self.policy_class), ("lower", self.lower), ("upper", self.upper),
+            ("gap", f"{self.gap:.3%}"), ("status", self.status), ("method", self.method),
+            ("policy", repr(self.policy)), ("units", self.units or "as given"),
+        )  # fmt: skip
+        seconds, _, lower, upper = zip(*self.history, strict=True) if self.history else ((),) * 4
+        lines = ((notebook.BLUE, lower), (notebook.ORANGE, upper))
+        picture = notebook.curves(seconds, lines, "lower and upper bound, seconds")
+        return notebook.page("Plan", notebook.facts(facts), picture)
 
     def __repr__(self) -> str:
         return (
@@ -89,6 +114,8 @@ def plan(
     warm: "Plan | PolicyGraph | Any | None" = None,
     progress: Progress | None = None,
     seed: int = 0,
+    horizon: float | None = None,
+    max_nodes: int | None = None,
 ) -> Plan:
     """The best policy of a class found until `upper - lower <= gap * |upper|`, or a limit.
 
@@ -98,7 +125,8 @@ def plan(
     (repeats exactly); `memory_limit` in bytes (default: a quarter of the machine's). `warm`: a
     plan, policy or Markov table that the result must not fall behind (for `markov`, one without
     memory). `progress(seconds, work, lower, upper)` is called now and then. Ctrl-C returns the
-    best so far.
+    best so far. `horizon` in place of the model's own; with `math.inf` the policy is a stationary
+    controller (docs/planning_infinite.md), of at most `max_nodes` nodes if that is given.
 
     >>> from latentmdp import make
     >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
@@ -107,7 +135,12 @@ def plan(
     """
     begun = time.perf_counter()
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
-    warm_policy = _as_policy(warm, model)
+    if horizon is not None:
+        model = with_horizon(model, horizon)
+    infinite = is_infinite(model.horizon)
+    if max_nodes is not None:
+        max_nodes = _checked_max_nodes(max_nodes, model, policy_class)
+    warm_policy = None if warm is None else as_policy(model, warm, "warm")
     warm_value = -math.inf
     if policy_class == "history" and warm_policy is not None:
         warm_value = evaluate(model, warm_policy).value
@@ -119,20 +152,34 @@ def plan(
         "progress": progress,
     }
     found: SearchResult
-    if policy_class == "markov":
+    every = model.unmasked()  # rows of unavailable actions repeat available ones
+    if infinite and policy_class == "history":
+        found = plan_stationary(every, method=method, max_nodes=max_nodes, **limits)
+    elif infinite:
+        table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
+        found = plan_stationary_markov(every, method=method, warm=table, seed=seed, **limits)
+    elif policy_class == "markov":
         table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_markov(model, method=method, warm=table, seed=seed, **limits)
+        found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
-        found = plan_history(model, method=method, **limits)
-    policy, lower = found.policy, found.lower
-    if warm_policy is not None and warm_value > lower:
+        found = plan_history(every, method=method, **limits)
+    policy, lower = playable(model, found.policy), found.lower
+    if warm_policy is not None and warm_value > lower and max_nodes is None:
         policy, lower = warm_policy, warm_value
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
         policy.for_model(model), lower, max(found.upper, lower), status, found.method,
         policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
-        model.digest, model.reward_scale, model.reward_shift,
+        model.digest, found.unrestricted, model.reward_scale, model.reward_shift,
     )  # fmt: skip
+
+
+def with_horizon(model: LatentMDP, horizon: float) -> LatentMDP:
+    """The model with another horizon; without its limit on totals if that is broken."""
+    try:
+        return model.replace(horizon=horizon)
+    except ModelError:
+        return model.replace(horizon=horizon, max_return=None)
 
 
 def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
@@ -185,17 +232,13 @@ def _left(time_limit: float | None, seconds: float) -> float | None:
     return max(float(time_limit) - seconds, 0.0)
 
 
-def _as_policy(warm: Any, model: LatentMDP) -> PolicyGraph | None:
-    if warm is None:
-        return None
-    policy = getattr(warm, "policy", warm)
-    if not isinstance(policy, PolicyGraph):
-        try:
-            table: Ints = np.asarray(policy)
-            policy = PolicyGraph.from_table(table)
-        except (ModelError, ValueError, TypeError) as error:
-            raise ModelError(f"warm must be a Plan, a PolicyGraph or a table: {error}") from None
-    return fitted(model, policy)
+def _checked_max_nodes(max_nodes: Any, model: LatentMDP, policy_class: str) -> int:
+    if not is_infinite(model.horizon) or policy_class != "history":
+        raise ModelError(
+            "max_nodes is for policies with memory and an infinite horizon (horizon=math.inf); the "
+            f"class is {policy_class}, the horizon {model.horizon}"
+        )
+    return check_max_nodes(max_nodes, model)
 
 
 def _memory(limit: int | None) -> int:

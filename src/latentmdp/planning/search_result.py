@@ -23,3 +23,4 @@ class SearchResult:
     nodes: int
     work: int
     history: list[tuple[float, int, float, float]]
+    unrestricted: float | None = None  # the value before a limit on nodes cut the policy down

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.domains.lower_bound import encoding_length, hard_instance, tree_depth
+from latentmdp.builtin_domains.lower_bound import encoding_length, hard_instance, tree_depth
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.report.encode import rounded

@@ -12,6 +12,7 @@ from latentmdp.optimism.confidence import RULES
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
+from latentmdp.optimism.stand_ins import StandIns
 from latentmdp.policy import PolicyGraph
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def optimistic_actions(run: "Run", counts: "Counts", policy: PolicyGraph) -> np.
     work = model.M * model.S**2 * model.A * model.H + policy.N * model.M * model.S
     if work > MAX_WORK or policy.N * model.M * model.A > MAX_KEPT:
         return None
-    optimistic = OptimisticModel.of(Known.of(model), counts, rule, run.spec.setting(model))
+    known = Known.of(model)
+    if known.allowed is not None:
+        counts = StandIns(known).of(counts)
+    optimistic = OptimisticModel.of(known, counts, rule, run.spec.setting(model))
     return _alternatives(Reference(optimistic), policy)
 
 

@@ -38,6 +38,7 @@ def world(model: LatentMDP) -> dict[str, Any]:
         "contextNames": _names(model.context_names),
         "layout": None,
         "places": None,
+        "allowed": None if model.allowed is None else pack_whole(model.allowed.astype(int)),
     }
     if layout is not None:
         data["layout"] = {

@@ -1,17 +1,12 @@
 """`write_report`: one self-contained HTML file about runs, readable offline."""
 
-import base64
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
@@ -19,9 +14,8 @@ from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
-from latentmdp.report.encode import safe_json
+from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
-from latentmdp.report.html import TEMPLATES
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
 
@@ -30,8 +24,9 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     "data", "random", "episode", "svg", "scale", "chart", "charts", "scaling", "views", "shades",
-    "explorer", "main",
+    "explorer", "main", "theme",
 )  # fmt: skip
+NEED = "Charts and the episode explorer need JavaScript; tables and text do not."
 
 
 def write_report(
@@ -82,7 +77,8 @@ def write_report(
     if studies:
         parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
         data.setdefault("lead", study_lead(studies))
-    html = _page(title or (_title(found) if found else studies[0].title), parts, data)
+    title = title or (_title(found) if found else studies[0].title)
+    html = render_page(title, data.pop("lead"), parts, data, SCRIPTS, NEED)
     write_atomically(path, writer_of(html.encode("utf-8")))
     return Path(path)
 
@@ -154,21 +150,3 @@ def _sections(
     found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
     data["lead"] = sections.lead(runs, models, groups)
     return found
-
-
-def _page(title: str, parts: Sequence[tuple[str, str, Markup]], data: dict[str, Any]) -> str:
-    folder = files("latentmdp.report") / "page"
-    source = {name: (folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS}
-    script = '"use strict";\n(() => {\n' + "\n".join(source.values()) + "\n})();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return TEMPLATES.get_template("page.html").render(
-        title=title,
-        lead=data.pop("lead"),
-        version=__version__,
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        style=(folder / "page.css").read_text(encoding="utf-8"),
-        parts=parts,
-        data=safe_json(data),
-        script_hash=f"sha256-{digest}",
-        script=script,
-    )

@@ -80,6 +80,20 @@ class AuditReport:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, with what each row says."""
+        from latentmdp import notebook
+
+        headers = ("row", "promise", "measured", "margin", "closest at", "verdict", "what")
+        rows = [
+            (row.name, _number(row.promise), _number(row.measured), _number(row.margin),
+             _episode(row.closest), row.verdict, "; ".join(filter(None, (row.statement, row.note))))
+            for row in self.rows
+        ]  # fmt: skip
+        faults = "".join(f"<div>BUG {notebook.text(fault)}</div>" for fault in self.faults)
+        heading = " ".join(self.heading.split())
+        return notebook.page(heading, faults, notebook.table(headers, rows, len(rows)))
+
     def __repr__(self) -> str:
         verdicts: dict[str, list[str]] = {}
         for row in self.rows:

@@ -19,7 +19,7 @@ All of it holds with probability `1 - 9 delta`: `iota` has the `delta` that was 
 import math
 from dataclasses import dataclass
 
-from latentmdp.domains.lower_bound import encoding_length, gap_from_episodes, tree_depth
+from latentmdp.builtin_domains.lower_bound import encoding_length, gap_from_episodes, tree_depth
 from latentmdp.errors import ModelError
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp._workers import workers
+from latentmdp.builtin_domains.lower_bound import HardInstance, hard_instance
 from latentmdp.canonical import Floats
-from latentmdp.domains.lower_bound import HardInstance, hard_instance
 from latentmdp.errors import ModelError
 from latentmdp.learning.learn import learn
 from latentmdp.theory.bounds import LowerBound, lower_bound, upper_bound

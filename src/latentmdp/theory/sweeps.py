@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from latentmdp.domains import make
+from latentmdp.builtin_domains import make
 from latentmdp.model import LatentMDP
 from latentmdp.theory.scaling import (
     choice,

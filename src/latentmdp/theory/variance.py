@@ -12,9 +12,10 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import plan_whole
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
@@ -58,6 +59,13 @@ def max_variance(
     (0.25, True)
     """
     check_policy_class(policy_class)
+    needs_finite(model, "max_variance")
+    if model.allowed is not None:
+        found = max_variance(
+            model.unmasked(), policy_class, exact_limit=exact_limit, state_limit=state_limit,
+            starts=starts, seed=seed, centres=centres, time_limit=time_limit,
+        )  # fmt: skip
+        return found._replace(policy=playable(model, found.policy))
     if model.H * model.S * model.M * 2 > 10 * MOST_SCRATCH:
         raise ModelError(
             f"max_variance needs H*S*M of at most {5 * MOST_SCRATCH}; "

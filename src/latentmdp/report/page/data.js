@@ -26,6 +26,7 @@ function readModel(data) {
   const name = (names, fallback) => (i) => (names ? names[i] : fallback(i));
   const [scale, shift] = data.userUnits ? [data.rewardScale, data.rewardShift] : [1, 0];
   const weights = (steps) => (data.discount === 1 ? steps : (1 - data.discount ** steps) / (1 - data.discount));
+  const allowed = data.allowed ? decode(data.allowed) : null;
   return {
     ...data,
     nu: decode(data.nu),
@@ -37,6 +38,8 @@ function readModel(data) {
     state: name(data.stateNames, (s) => `state ${s}`),
     action: name(data.actionNames, (a) => `action ${a}`),
     context: name(data.contextNames, (m) => `context ${m}`),
+    allowed, // 1 or 0 for each (state, action); null: all of them
+    available: (s, a) => allowed === null || allowed[s * data.A + a] === 1,
     row: (m, s, a) => (m * data.S + s) * data.A + a,
     // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
     paid: (reward) => scale * reward + shift,
@@ -73,6 +76,7 @@ function modelFile(model) {
     reward: model.rewardsOnTransitions ? Array.from(model.reward) : perRow,
     rewards_on_transitions: model.rewardsOnTransitions,
   };
+  if (model.allowed) file.allowed = Array.from({ length: model.S }, (_, s) => Array.from(model.allowed.slice(s * model.A, (s + 1) * model.A)));
   if (model.returnLimit !== null) file.max_return = model.returnLimit;
   if (model.rewardScale !== 1) file.reward_scale = model.rewardScale;
   if (model.rewardShift !== 0) file.reward_shift = model.rewardShift;

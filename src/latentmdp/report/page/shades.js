@@ -30,7 +30,8 @@ function openShare(model, prepared, choice) {
   const step = Math.min(choice.step, model.H - 1);
   return Float64Array.from({ length: model.S }, (_, s) => {
     const first = (prepared.policy.default[step * model.S + s] * model.M + choice.context) * model.A;
-    return prepared.hoped.slice(first, first + model.A).filter((value) => value > 0.9999).length / model.A;
+    const values = prepared.hoped.slice(first, first + model.A).filter((_, a) => model.available(s, a));
+    return values.filter((value) => value > 0.9999).length / values.length;
   });
 }
 

@@ -1,0 +1,1 @@
+"""Studies: a grid of runs as data, done once each, kept in a store that survives anything."""

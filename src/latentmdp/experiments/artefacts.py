@@ -1,0 +1,87 @@
+"""What is kept of a finished run: its numbers, its curve, and files in the study's folder."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.experiments.run_spec import Plain
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+
+CURVE_POINTS = 100  # of a stored curve, evenly spaced on a logarithmic axis
+RESULTS = (
+    "regret", "regret_upper", "optimal_lower", "optimal_upper", "final_value", "updates", "kept",
+    "seconds_planning", "seconds_simulation", "seconds_optimal",
+)  # fmt: skip
+"""Columns of a learner's run."""
+
+
+class TroubleError(Exception):
+    """Files cannot be written: no fault of the run, which is to be done again."""
+
+
+@contextmanager
+def writing(task: Plain) -> Iterator[Path]:
+    """The study's folder; what fails inside is trouble, and no fault of the run."""
+    folder = Path(task["folder"])
+    if not folder.is_dir():
+        raise TroubleError(
+            f"{folder} must be a folder that the worker on {platform.node()} sees, to keep files "
+            "there; it is none"
+        )
+    try:
+        yield folder
+    except (OSError, ModelError) as error:
+        raise TroubleError(str(error)) from None
+
+
+def curve(run: Run) -> list[list[float]]:
+    """Cumulative regret after 1, ..., K episodes: exact, at points that all runs of K share."""
+    points = np.unique(np.geomspace(1, run.episodes, CURVE_POINTS).round())
+    return [points.tolist(), run.regret_at(points).tolist()]
+
+
+def numbers(run: Run) -> Plain:
+    """The columns of a run."""
+    summary = run.summary()
+    return {name: summary[name] for name in RESULTS}
+
+
+def keep(run: Run, task: Plain) -> Plain:
+    """Write what is to be kept of a run into its folder; more columns, if an audit is among it."""
+    from latentmdp.formats.files import write_atomically
+    from latentmdp.formats.policy import save_policy_npz
+    from latentmdp.formats.strict_json import write_json
+    from latentmdp.theory.audit import audit
+
+    report = audit(run) if "audits" in task["keep"] else None
+    with writing(task) as folder:
+        place = folder / "runs" / task["id"]
+        place.mkdir(parents=True, exist_ok=True)
+        if "runs" in task["keep"]:
+            run.save(place, overwrite=True)
+        if "tables" in task["keep"]:
+            write_atomically(place / "table.csv", lambda file: run.table.to_csv(file, index=False))
+        if "policies" in task["keep"]:
+            save_policy_npz(run.policy, place / "policy.npz")
+        if report is not None:
+            write_json(place / "audit.json", _finite(report.to_dict()))
+    return {} if report is None else {"audit_held": report.held}
+
+
+def _finite(value: Any) -> Any:
+    """The same with null where a number is not finite, which JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,72 @@
+"""Checkpoints of runs under way, in the study's folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from latentmdp._version import __version__
+from latentmdp.errors import ModelError
+from latentmdp.experiments.artefacts import TroubleError
+from latentmdp.experiments.run_spec import Plain
+
+if TYPE_CHECKING:
+    from latentmdp.learning.run import Run
+
+
+class Checkpoint:
+    """A run's state on the way, in the study's folder where workers see it.
+
+    Its folder is made and locked at the first save. Another process may still hold it, such as a
+    worker whose driver was killed: then this run does without, from the beginning, and comes to the
+    same bits.
+    """
+
+    def __init__(self, task: Plain, held: ExitStack) -> None:
+        folder = Path(task["folder"])
+        # another version may go on to other bits
+        name = f"{task['id']}-{__version__}"
+        self._place: Path | None = folder / "checkpoints" / name if folder.is_dir() else None
+        self._held, self._locked = held, False
+
+    def load(self) -> Run | None:
+        """The run as it was left; None if there is none that can be read."""
+        from latentmdp.learning.run import load_run
+
+        if self._place is None or not self._place.is_dir() or not self._lock():
+            return None
+        with suppress(ModelError):
+            return load_run(self._place)
+        return None
+
+    def save(self, run: Run) -> None:
+        """Keep the run so far."""
+        if self._place is None or not self._lock():
+            return
+        try:
+            run.checkpoint(self._place)
+        except ModelError as error:
+            raise TroubleError(str(error)) from None
+
+    def _lock(self) -> bool:
+        from latentmdp.learning.folder import locked  # loads the kernels, which a driver can spare
+
+        if not self._locked and self._place is not None:
+            try:
+                self._held.enter_context(locked(self._place))
+            except ModelError:
+                self._place = None
+                return False
+            self._locked = True
+        return self._locked
+
+
+def remove_checkpoint(folder: Path, id: str) -> None:
+    """After the run is in the store."""
+    with suppress(OSError):
+        for entry in os.scandir(folder / "checkpoints"):
+            if entry.name.startswith(f"{id}-"):
+                shutil.rmtree(entry.path, ignore_errors=True)

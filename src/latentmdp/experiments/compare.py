@@ -1,0 +1,250 @@
+"""Which of two learners is better: paired by seed, with intervals, corrected for many looks.
+
+Runs with one seed share what the seed draws, so differences are taken seed by seed. Per group (a
+model, a class, a number of episodes) the comparison has the mean difference with a bootstrap
+interval over seeds, on how many seeds one beats the other, the probability that a run of one beats
+a run of the other, and the p-value of Wilcoxon's signed-rank test. Where many groups or pairs are
+compared at once, p-values are corrected by Holm's method, which keeps the chance of any false claim
+below the level whatever the dependence between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats
+from latentmdp.errors import ModelError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OPTIONS = ("bonus_scale", "delta", "simulator", "ties")  # of learners: they tell variants apart
+RESAMPLES = 5000
+
+
+def with_learners(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column `learner`: the algorithm, and those of its options that vary."""
+    if "learner" in table.columns or "algorithm" not in table.columns:
+        return table
+    words = table["algorithm"].astype(str)
+    for name in OPTIONS:
+        if name in table.columns:
+            several = table.groupby("algorithm")[name].transform("nunique") > 1
+            shown = f" {name}=" + table[name].map(lambda x: f"{x:g}" if _is_number(x) else str(x))
+            words = words.where(~several, words + shown)
+    return table.assign(learner=words)
+
+
+def group_columns(table: pd.DataFrame) -> list[str]:
+    """What tells problems apart: the model, the keys that were swept, the class, the episodes.
+
+    Swept keys are the columns between `model` and `algorithm`, as a study's table has them.
+    """
+    names = list(table.columns)
+    first, stop = names.index("model"), names.index("algorithm")
+    swept = names[first:stop] if first < stop else ["model"]
+    return [*swept, *(name for name in ("policy_class", "episodes") if name in names)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`a` against `b`; `table` has one row per group. `str()` of it says it in sentences."""
+
+    a: str
+    b: str
+    metric: str
+    larger_is_better: bool
+    level: float
+    groups: tuple[str, ...]
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        return "\n".join(self._sentence(row) for _, row in self.table.iterrows())
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.a} against {self.b}, {len(self.table)} groups)\n{self}"
+
+    def _sentence(self, row: pd.Series) -> str:
+        place = ", ".join(
+            str(row[name]) if isinstance(row[name], str) else f"{name} {row[name]:g}"
+            for name in self.groups
+        )
+        tied = f", {row.ties} tied" if row.ties else ""
+        sure = row.p_corrected <= 1.0 - self.level
+        verdict = "a clear difference" if sure else "no clear difference"
+        return (
+            f"{place}: {self.a} beats {self.b} on {row.wins} of {row.seeds} seeds{tied}; "
+            f"{self.metric} {row.mean_a:.6g} against {row.mean_b:.6g}, {self.a} minus {self.b} "
+            f"{row.difference:+.4g} [{row.lower:+.4g}, {row.upper:+.4g}]; {verdict} "
+            f"(p = {row.p_corrected:.2g} corrected)"
+        )
+
+
+def compare(
+    table: pd.DataFrame,
+    a: str,
+    b: str,
+    *,
+    metric: str = "regret",
+    by: str = "learner",
+    level: float = 0.95,
+    larger_is_better: bool = False,
+    seed: int = 0,
+    comparisons: int = 1,
+) -> Comparison:
+    """Compare the runs of a study's table whose column `by` is `a` with those where it is `b`.
+
+    A learner's name is its algorithm, with the options that vary: `bernstein bonus_scale=0.01`.
+
+    `difference` is `a` minus `b`, mean over seeds, with a bootstrap interval `lower, upper`
+    (percentiles over resampled seeds). `improvement`: the probability that a run of `a` is
+    better than a run of `b` with another or the same seed (ties count half). `comparisons`: how
+    many such calls belong together; the correction counts the groups of all of them.
+    """
+    import pandas as pd
+
+    table = with_learners(table)
+    _check(table, a, b, metric, by, level)
+    groups = [name for name in group_columns(table) if name != by]
+    sign = 1.0 if larger_is_better else -1.0
+    rows: list[dict[str, Any]] = []
+    differences: list[Floats] = []
+    for key, part in table.groupby(groups, sort=False, dropna=False, observed=True):
+        x, y = _paired(part, a, b, by, metric)
+        if len(x) == 0:
+            continue
+        random = np.random.default_rng(np.random.SeedSequence([seed, len(rows)]))
+        d = x - y
+        lower, upper = _mean_interval(d, level, random)
+        better = sign * (x[:, None] - y[None, :])
+        rows.append(
+            dict(zip(groups, key, strict=True))
+            | {
+                "seeds": len(d), "mean_a": x.mean(), "mean_b": y.mean(), "difference": d.mean(),
+                "lower": lower, "upper": upper, "wins": int((sign * d > 0).sum()),
+                "ties": int((d == 0).sum()),
+                "improvement": float((better > 0).mean() + 0.5 * (better == 0).mean()),
+            }
+        )  # fmt: skip
+        differences.append(d)
+    if not rows:
+        raise ModelError(
+            f"{a!r} and {b!r} must have finished runs with the same seeds somewhere; they have none"
+        )
+    found = pd.DataFrame(rows)
+    found["p"] = [_signed_rank(d) for d in differences]
+    found["p_corrected"] = holm(found["p"].to_numpy(), comparisons)
+    return Comparison(a, b, metric, larger_is_better, level, tuple(groups), found)
+
+
+def compare_all(table: pd.DataFrame, *, by: str = "learner", **how: object) -> list[Comparison]:
+    """Every pair of values of `by`, corrected for all of them together."""
+    table = with_learners(table)
+    names = list(dict.fromkeys(table[by]))
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    return [compare(table, a, b, by=by, comparisons=len(pairs), **how) for a, b in pairs]  # type: ignore[arg-type]
+
+
+def holm(p: Floats, comparisons: int = 1) -> Floats:
+    """Holm's correction; each p-value stands for `comparisons` of its size in other tables.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p, kind="stable")
+    left = len(p) * comparisons - np.arange(len(p))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * left), 1.0)
+    return corrected
+
+
+def performance_profile(
+    table: pd.DataFrame, *, metric: str = "regret", by: str = "learner", points: int = 50
+) -> pd.DataFrame:
+    """How often each learner is within a factor of the best one: columns `by, factor, share`.
+
+    On every model (group) and seed, the ratio of each learner's metric to the smallest there;
+    `share` is the part of all (group, seed) where it is at most `factor`. A learner without a
+    finished run there counts as beyond every factor. The metric must be at least 0.
+    """
+    import pandas as pd
+
+    table = with_learners(table)
+    _check_columns(table, metric, by)
+    groups = [name for name in group_columns(table) if name != by]
+    wide = table.pivot_table(index=[*groups, "seed"], columns=by, values=metric, aggfunc="first")
+    if (wide < 0).any(axis=None):
+        raise ModelError(f"{metric} must be at least 0 for a profile; some are below")
+    best = wide.min(axis=1)
+    ratio = wide.div(best.where(best > 0), axis=0)
+    ratio = ratio.mask(wide.eq(best, axis=0), 1.0).fillna(np.inf)
+    largest = np.nanmax(ratio.replace(np.inf, np.nan).to_numpy(), initial=2.0)
+    factors = np.geomspace(1.0, largest, points)
+    parts = [
+        pd.DataFrame(
+            {by: name, "factor": factors, "share": [(column <= f).mean() for f in factors]}
+        )
+        for name, column in ratio.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _paired(part: pd.DataFrame, a: str, b: str, by: str, metric: str) -> tuple[Floats, Floats]:
+    """The metric of `a` and of `b` on the seeds that both have, in the order of the seeds."""
+    columns = []
+    for name in (a, b):
+        found = part.loc[part[by] == name, ["seed", metric]].dropna().set_index("seed")[metric]
+        if found.index.has_duplicates:
+            again = found.index[found.index.duplicated()][0]
+            raise ModelError(
+                f"{name!r} must have one run per seed in each group; it has several with seed "
+                f"{again}: give its variants names of their own"
+            )
+        columns.append(found)
+    both = columns[0].index.intersection(columns[1].index).sort_values()
+    x, y = (column.loc[both].to_numpy(dtype=np.float64) for column in columns)
+    return x, y
+
+
+def _mean_interval(d: Floats, level: float, random: np.random.Generator) -> tuple[float, float]:
+    """A bootstrap interval of the mean; the mean itself where there is no spread."""
+    from scipy import stats
+
+    if len(d) < 2 or np.ptp(d) == 0.0:
+        return float(d.mean()), float(d.mean())
+    found = stats.bootstrap(
+        (d,), np.mean, n_resamples=RESAMPLES, confidence_level=level, method="BCa", rng=random
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _signed_rank(d: Floats) -> float:
+    """Wilcoxon's signed-rank test of differences; 1 where all are 0."""
+    from scipy import stats
+
+    return 1.0 if not d.any() else float(stats.wilcoxon(d, zero_method="pratt").pvalue)
+
+
+def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: float) -> None:
+    _check_columns(table, metric, by)
+    if not 0.0 < level < 1.0:
+        raise ModelError(f"level must lie strictly between 0 and 1; it is {level}")
+    there = list(dict.fromkeys(table[by]))
+    for name in (a, b):
+        if name not in there:
+            names = ", ".join(map(str, there))
+            raise ModelError(f"{name!r} must be a value of {by}; there are {names}")
+
+
+def _check_columns(table: pd.DataFrame, metric: str, by: str) -> None:
+    for name in (metric, by, "seed", "model", "algorithm"):
+        if name not in table.columns:
+            names = ", ".join(map(str, table.columns))
+            raise ModelError(f"the table must have the column {name!r}; it has {names}")

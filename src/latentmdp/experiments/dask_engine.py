@@ -1,0 +1,141 @@
+"""The engine of a Dask cluster: one on this machine, or the scheduler of Slurm, Kubernetes, ...
+
+As many tasks are under way as workers have threads, so that the workers queue nothing: then a
+worker that dies takes one task with it, and none is blamed for another's death. Dask gives such a
+task to another worker, and gives up after `distributed.scheduler.allowed-failures` deaths.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+from latentmdp.errors import ModelError
+from latentmdp.experiments.engines import MOST_DEATHS, Finished, died
+from latentmdp.experiments.run_spec import Plain
+
+CONNECT_SECONDS = 20.0
+WORKERS_SECONDS = 1.0  # between looks at how many workers there are
+
+
+def perform_text(text: str) -> str:
+    """A task on a worker: text in, text out, as for processes."""
+    import os
+
+    from latentmdp.experiments.tasks import perform
+
+    os.environ["LATENTMDP_QUIET"] = "1"
+    return json.dumps(perform(json.loads(text)))
+
+
+class DaskEngine:
+    """Tasks on the workers of a Dask scheduler."""
+
+    def __init__(self, jobs: int, scheduler: str | None) -> None:
+        try:
+            import dask
+            from distributed import Client, LocalCluster, as_completed
+        except ImportError:
+            raise ModelError(
+                "engine dask needs the package distributed: pip install 'latentmdp[cluster]'"
+            ) from None
+        self._address, self._cluster = scheduler, None
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say it in our own words
+        if scheduler is None:
+            dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 1})
+            try:
+                self._cluster = LocalCluster(
+                    n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )  # fmt: skip
+            except RuntimeError as error:
+                raise ModelError(
+                    f"Dask's workers must start; they did not ({error}). They import the program: "
+                    "call it below `if __name__ == '__main__':`, or take engine='processes'"
+                ) from None
+        try:
+            self._client: Any = Client(
+                self._cluster or scheduler, timeout=CONNECT_SECONDS, set_as_default=False
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ModelError(
+                f"Dask's scheduler {scheduler} must answer within {CONNECT_SECONDS:g} s; it did "
+                f"not: {error}"
+            ) from None
+        self._over = as_completed(loop=self._client.loop)
+        self._tasks: dict[Any, Plain] = {}
+        self._threads, self._looked_at = 0, 0.0
+
+    def free(self) -> int:
+        """Threads of workers that have nothing to do; they come and go."""
+        now = time.monotonic()
+        if now - self._looked_at > WORKERS_SECONDS:
+            self._looked_at = now
+            self._threads = sum(self._ask(self._client.nthreads).values())
+        return max(self._threads - len(self._tasks), 0)
+
+    def submit(self, task: Plain) -> None:
+        """Begin a task."""
+        future = self._client.submit(
+            perform_text, json.dumps(task), key=f"{task['id']}-{time.monotonic_ns()}", pure=False
+        )
+        self._tasks[future] = task
+        self._over.add(future)
+
+    def finished(self, seconds: float) -> list[Finished]:
+        """Tasks that are over."""
+        from distributed import KilledWorker
+
+        until = time.monotonic() + seconds
+        while not self._over.has_ready() and time.monotonic() < until:
+            self._check_scheduler()
+            time.sleep(0.005)
+        found: list[Finished] = []
+        for future in self._over.next_batch(block=False):
+            task = self._tasks.pop(future)
+            error = future.exception() if future.status == "error" else None
+            if isinstance(error, KilledWorker):
+                found.append((task, died(" ".join(str(error).split()))))
+            elif error is not None:
+                raise ModelError(f"Dask could not run {task['id']}: {error!r:.500}")
+            elif future.status != "finished":
+                self._check_scheduler()
+                raise ModelError(f"Dask gave up {task['id']} ({future.status}); start it again")
+            else:
+                found.append((task, json.loads(self._ask(future.result))))
+            future.release()
+        return found
+
+    def _ask(self, question: Any) -> Any:
+        """Ask the scheduler; one sentence if it is gone."""
+        try:
+            return question()
+        except Exception as error:
+            raise self._gone(error) from None
+
+    def _check_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise self._gone(self._client.status)
+
+    def _gone(self, why: object) -> ModelError:
+        return ModelError(
+            f"Dask's scheduler {self._address or 'on this machine'} is gone ({why}); finished runs "
+            "are kept: start it again"
+        )
+
+    def stop(self) -> None:
+        """Workers cannot be told to stop; checkpoints of the last seconds are there."""
+        self._client.cancel(list(self._tasks), force=True)
+
+    def close(self) -> None:
+        """Leave the cluster; end it, if it is ours."""
+        with suppress(Exception):
+            self._client.cancel(list(self._tasks), force=True)
+        with suppress(Exception):
+            self._client.close(timeout=5)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=5)

@@ -1,0 +1,197 @@
+"""Engines: who does the tasks. `Processes` on this machine; Dask's cluster is in `dask_engine`.
+
+An engine takes tasks while `free` is above 0 and gives back each with its outcome, in any order. A
+worker that dies is replaced and its task done again; a task whose worker died three times is given
+back as failed, with the worker's last words.
+"""
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from latentmdp._interrupts import interrupts_held
+from latentmdp.errors import ModelError
+from latentmdp.experiments.run_spec import Plain
+from latentmdp.experiments.worker import PROGRAM
+
+MOST_DEATHS = 3  # of workers at one task
+LAST_WORDS = 2000  # characters
+STOP_SECONDS = 10.0  # what workers get to leave checkpoints
+
+Finished = tuple[Plain, Plain]  # a task and its outcome
+
+
+class Engine(Protocol):
+    """Who does the tasks."""
+
+    def free(self) -> int:
+        """How many more tasks it would begin at once."""
+
+    def submit(self, task: Plain) -> None:
+        """Begin a task."""
+
+    def finished(self, seconds: float) -> list[Finished]:
+        """Tasks that are over, after waiting so long for one at most."""
+
+    def stop(self) -> None:
+        """Ask all tasks to stop, leaving checkpoints."""
+
+    def close(self) -> None:
+        """End all workers at once."""
+
+
+def died(words: str) -> Plain:
+    """The outcome of a task that its workers did not survive."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    text = f"its worker died {MOST_DEATHS} times: {words}"
+    return {
+        "state": "failed", "result": {"error": text}, "seconds": 0.0, "finished": now,
+        "made_by": {},
+    }  # fmt: skip
+
+
+class Processes:
+    """Processes on this machine, each at one task, started when there is work."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._inbox: queue.SimpleQueue[tuple[_Worker, str | None]] = queue.SimpleQueue()
+        self._workers: list[_Worker] = []
+        self._deaths: dict[str, int] = {}
+
+    def free(self) -> int:
+        """Workers without a task, and those that could be started."""
+        return self._jobs - sum(worker.task is not None for worker in self._workers)
+
+    def submit(self, task: Plain) -> None:
+        """Begin a task."""
+        idle = (worker for worker in self._workers if worker.task is None)
+        worker = next(idle, None)
+        if worker is None:
+            worker = _Worker(self._inbox)
+            self._workers.append(worker)
+        worker.begin(task)
+
+    def finished(self, seconds: float) -> list[Finished]:
+        """Tasks that are over."""
+        try:
+            worker, line = self._inbox.get(timeout=seconds)
+        except queue.Empty:
+            return []
+        if line is None:
+            return self._buried(worker)
+        message = json.loads(line)
+        if "ready" in message:
+            worker.ready = True
+            return []
+        task, worker.task = worker.task, None
+        assert task is not None, "an outcome comes after its task"
+        self._deaths.pop(task["key"], None)
+        return [(task, message)]
+
+    def _buried(self, worker: "_Worker") -> list[Finished]:
+        """A worker has ended: its task goes to another one, or is given up."""
+        if worker not in self._workers:
+            return []
+        self._workers.remove(worker)
+        words = worker.last_words()
+        if not worker.ready:
+            raise ModelError(f"a worker process cannot start: {words}")
+        if worker.task is None:
+            return []
+        key = worker.task["key"]
+        self._deaths[key] = self._deaths.get(key, 0) + 1
+        if self._deaths[key] < MOST_DEATHS:
+            self.submit(worker.task)
+            return []
+        return [(worker.task, died(words))]
+
+    def stop(self) -> None:
+        """Ask all tasks to stop."""
+        for worker in self._workers:
+            worker.send({"stop": True})
+
+    def close(self) -> None:
+        """End all workers at once."""
+        with interrupts_held():
+            for worker in self._workers:
+                worker.process.kill()
+            for worker in self._workers:
+                worker.end()
+            self._workers = []
+
+
+class _Worker:
+    """A process that does tasks, with a thread that reads what it says."""
+
+    def __init__(self, inbox: "queue.SimpleQueue[Any]") -> None:
+        self.task: Plain | None = None
+        self.ready = False
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
+        with interrupts_held():  # Ctrl-C comes to the driver alone
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", PROGRAM, json.dumps([p or "." for p in sys.path])],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True,
+                encoding="utf-8",
+            )  # fmt: skip
+        self._listener = threading.Thread(target=self._listen, args=(inbox,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, inbox: "queue.SimpleQueue[Any]") -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.endswith("\n"):  # a line that was cut off is no outcome
+                    inbox.put((self, line))
+        inbox.put((self, None))
+
+    def begin(self, task: Plain) -> None:
+        self.task = task
+        self.send({"task": task})
+
+    def send(self, message: Plain) -> None:
+        """Tell it; if it has died, its end is noticed elsewhere."""
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+
+    def last_words(self) -> str:
+        """How it ended, and the end of what it wrote."""
+        code = self.process.wait()
+        self._words.seek(0)
+        text = self._words.read()[-LAST_WORDS:].decode("utf-8", "replace").strip()
+        self.end()
+        how = f"it ended with exit code {code}"
+        if code < 0:
+            name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
+            how = f"it was ended by {name}"
+            if -code == signal.SIGKILL:
+                how += " (as the system does when memory runs out)"
+        return f"{how}\n{text}" if text else how
+
+    def end(self) -> None:
+        """Let go of its pipes."""
+        self.process.wait()
+        self._listener.join()
+        assert self.process.stdin is not None
+        for stream in (self.process.stdin, self._words):
+            with suppress(OSError):
+                stream.close()
+
+
+def wait_for_stop(engine: Engine, under_way: int, seconds: float = STOP_SECONDS) -> list[Finished]:
+    """What comes back after `stop`, until all tasks have answered or the time is over."""
+    found: list[Finished] = []
+    until = time.monotonic() + seconds
+    while len(found) < under_way and time.monotonic() < until:
+        found += engine.finished(0.1)
+    return found

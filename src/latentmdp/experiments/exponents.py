@@ -1,0 +1,56 @@
+"""How regret grows with a size that was swept: slopes on logarithmic axes, with intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latentmdp.experiments.compare import group_columns, with_learners
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST_SIZES = 3  # two points always lie on a line
+
+
+def swept_numbers(table: pd.DataFrame) -> list[str]:
+    """The columns that tell problems apart and have three or more positive numbers."""
+    found = []
+    for name in group_columns(table):
+        column = table[name]
+        is_number = column.dtype.kind in "iuf" and column.notna().all()
+        if is_number and (column > 0).all() and column.nunique() >= LEAST_SIZES:
+            found.append(name)
+    return found
+
+
+def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataFrame:
+    """Least-squares slopes of `log metric` on `log key`: mean over seeds, Student's 95% interval.
+
+    One row per learner and rest of the problem: `seeds, exponent, lower, upper`. Runs without a
+    metric above 0 are left out; a seed counts if it has three sizes.
+    """
+    import pandas as pd
+    from scipy import stats
+
+    table = with_learners(table)
+    groups = [name for name in group_columns(table) if name != key]
+    rows = []
+    for place, part in table.groupby([*groups, "learner"], sort=False, dropna=False):
+        slopes = []
+        for _, one in part[part[metric] > 0].groupby("seed"):
+            if one[key].nunique() >= LEAST_SIZES:
+                slopes.append(float(np.polyfit(np.log(one[key]), np.log(one[metric]), 1)[0]))
+        if not slopes:
+            continue
+        mean, n = float(np.mean(slopes)), len(slopes)
+        half = 0.0
+        if n > 1:
+            half = float(stats.t.ppf(0.975, n - 1) * np.std(slopes, ddof=1) / np.sqrt(n))
+        row = dict(zip([*groups, "learner"], place, strict=True))
+        rows.append(
+            row | {"seeds": n, "exponent": mean, "lower": mean - half, "upper": mean + half}
+        )
+    columns = [*groups, "learner", "seeds", "exponent", "lower", "upper"]
+    return pd.DataFrame(rows, columns=columns)

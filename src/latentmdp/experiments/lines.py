@@ -1,0 +1,88 @@
+"""The document of a study's file, with the line of each key for refusals."""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from latentmdp.errors import ModelError
+from latentmdp.formats.files import read_text, refusal
+
+_HEADER = re.compile(r"\s*\[(\[)?\s*([A-Za-z0-9_-]+)\s*\]\]?\s*(#.*)?$")
+
+
+class Document:
+    """What a file says (TOML, or JSON of the same shape), and where in it a key stands."""
+
+    def __init__(self, values: dict[str, Any], text: str = "", path: Path | None = None) -> None:
+        self.values, self.path = values, path
+        self._lines = text.split("\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Document":
+        """Read a file; what is no TOML is refused with its line."""
+        text = read_text(path)
+        try:
+            if path.suffix.lower() == ".json":
+                return cls(_object(json.loads(text)), text, path)
+            return cls(tomllib.loads(text), text, path)
+        except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
+            kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+            raise refusal(path, f"must be {kind}: {error}") from None
+
+    def refusal(self, where: tuple[str | int, ...], text: str) -> ModelError:
+        """To be raised: the file, the line of the key at `where`, and what is wrong with it."""
+        line = self._line_of(where)
+        if self.path is None:
+            return ModelError(text)
+        return refusal(self.path, f"line {line}: {text}" if line else text)
+
+    def check_keys(
+        self, table: dict[str, Any], known: Iterable[str], where: tuple[str | int, ...]
+    ) -> None:
+        """Refuse a key that nobody knows, with the one that may be meant."""
+        names = list(known)
+        for key in table:
+            if key not in names:
+                close = difflib.get_close_matches(key, names, n=1)
+                meant = f" (did you mean {close[0]!r}?)" if close else ""
+                place = f" in {where[0]}" if where else ""
+                raise self.refusal(
+                    (*where, key), f"unknown key {key!r}{place}{meant}; known: {', '.join(names)}"
+                )
+
+    def _line_of(self, where: tuple[str | int, ...]) -> int:
+        """The line where a key stands; that of its table, or 0, where it cannot be found.
+
+        `tomllib` does not keep lines, so this looks for `key =` in the part of the file that
+        belongs to the table: `[[models]]` counts up, and what comes before all tables is the top.
+        """
+        names = [part for part in where if isinstance(part, str)]
+        if not names:
+            return 0
+        index = next((part for part in where if isinstance(part, int)), 0)
+        part, count, first = "", -1, 0
+        found = 0
+        for number, line in enumerate(self._lines, start=1):
+            header = _HEADER.match(line)
+            if header:
+                name = header.group(2)
+                count = count + 1 if name == part else 0
+                part = name
+            inside = part == names[0] and count == index if len(names) > 1 else True
+            if not inside and not (part == "" and re.match(rf"\s*{names[0]}\s*=", line)):
+                continue
+            first = first or number
+            if re.search(rf"(^|[\s{{,\"']){re.escape(names[-1])}[\"']?\s*[=:]", line):
+                found = number
+                break
+        return found or first
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ModelError(f"a study must be one object; it is a {type(value).__name__}")
+    return value

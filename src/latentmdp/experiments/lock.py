@@ -1,0 +1,74 @@
+"""One driver per study: who holds a study's folder, and a sentence for the second one."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from latentmdp.errors import ModelError
+from latentmdp.formats.files import lock_file, make_folder
+
+FILE = "study.lock"
+LOOK_SECONDS = 0.2
+
+
+@contextmanager
+def held(
+    folder: Path, wait: bool = False, say: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Hold a study's folder; the system ends the lock with the process, however that ends."""
+    path = make_folder(folder) / FILE
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        said = False
+        while lock_file(descriptor) is False:
+            if not wait:
+                raise ModelError(
+                    f"{folder} must not be in use; {holder(folder)} runs this study: wait for it "
+                    "(--wait does)"
+                )
+            if say is not None and not said:
+                said = True
+                say(f"waiting for {holder(folder)}, which runs this study")
+            time.sleep(LOOK_SECONDS)
+        _sign(descriptor)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def holder(folder: Path) -> str:
+    """Who holds it, in words; for reading before or after one has tried."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return f"process {found['pid']} on {found['machine']}, since {found['since']},"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a driver is at work."""
+    try:
+        descriptor = os.open(folder / FILE, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return lock_file(descriptor) is False
+    finally:
+        os.close(descriptor)
+
+
+def _sign(descriptor: int) -> None:
+    since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+    text = json.dumps({"pid": os.getpid(), "machine": platform.node(), "since": since})
+    with suppress(OSError):  # a full disk does not matter here
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)

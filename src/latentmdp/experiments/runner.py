@@ -1,0 +1,211 @@
+"""The driver: gives tasks to an engine and stores each outcome when it comes.
+
+Runs are made one by one as workers get free, so its memory does not grow with the study. A run
+whose optimum is not known yet waits for it; each optimum is planned once, as a task of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from latentmdp._interrupts import StopRequest
+from latentmdp.errors import ModelError
+from latentmdp.experiments.checkpoint import remove_checkpoint
+from latentmdp.experiments.engines import Engine, wait_for_stop
+from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec
+from latentmdp.experiments.store import Optimum, Store
+from latentmdp.experiments.tasks import policy_file
+
+if TYPE_CHECKING:
+    from latentmdp.experiments.spec import StudySpec
+
+MOST_WAITING = 10_000  # runs that wait for an optimum
+LOOK_SECONDS = 0.2  # between looks at Ctrl-C
+CHECKPOINT_SECONDS = 5.0  # between checkpoints of a long run
+
+
+class Listener(Protocol):
+    """Who is told how it goes."""
+
+    def started(self, task: Plain) -> None:
+        """A worker has begun a task."""
+
+    def finished(self, task: Plain, outcome: Plain) -> None:
+        """A task is over, and stored if it is a run."""
+
+    def look(self) -> None:
+        """Called a few times a second."""
+
+
+class Silent:
+    """Listens to nothing."""
+
+    def started(self, task: Plain) -> None:
+        """A worker has begun a task."""
+
+    def finished(self, task: Plain, outcome: Plain) -> None:
+        """A task is over."""
+
+    def look(self) -> None:
+        """A moment has passed."""
+
+
+class Choice:
+    """Which runs of a study are to be done."""
+
+    def __init__(
+        self, spec: StudySpec, store: Store, only: str | None = None, retry: bool = False
+    ) -> None:
+        self._spec, self._store, self._only, self._retry = spec, store, only, retry
+
+    def __iter__(self) -> Iterator[RunSpec]:
+        """Runs that are not over; looked up in the store one by one, as they are asked for."""
+        for run in self._spec.runs():
+            if matches(run, self._only) and not self.is_over(run):
+                yield run
+
+    def is_over(self, run: RunSpec) -> bool:
+        """Whether it is done with all that is to be kept of it, or failed."""
+        found = self._store.state(run.key)
+        if found is None:
+            return False
+        state, kept = found
+        if state == "failed":
+            return not self._retry
+        return run.kind == "call" or set(self._spec.keep) <= set(kept)
+
+
+def matches(run: RunSpec, only: str | None) -> bool:
+    """Whether a run's id fits a pattern like `*mvp*`."""
+    return only is None or fnmatchcase(run.id, only)
+
+
+class Runner:
+    """One pass over a study."""
+
+    def __init__(
+        self, spec: StudySpec, folder: Path, store: Store, engine: Engine, choice: Choice,
+        listener: Listener, stop: StopRequest,
+    ) -> None:  # fmt: skip
+        self._spec, self._folder, self._store, self._engine = spec, folder, store, engine
+        self._listener, self._stop, self._choice = listener, stop, choice
+        self._source = iter(choice)
+        self._ready: deque[RunSpec] = deque()  # runs whose optimum has come
+        self._waiting: dict[str, list[RunSpec]] = {}  # runs by the optimum that they wait for
+        self._under_way: dict[str, RunSpec | None] = {}  # by key; None for an optimum
+
+    def run(self) -> None:
+        """Do all runs that are not over. Ctrl-C: stop the workers, keep all, raise."""
+        self._remove_leftovers()
+        try:
+            while not self._stop.is_set():
+                while self._engine.free() > 0 and (task := self._next_task()) is not None:
+                    self._engine.submit(task)
+                    self._listener.started(task)
+                if not self._under_way:
+                    break
+                for task, outcome in self._engine.finished(LOOK_SECONDS):
+                    self._take(task, outcome)
+                self._listener.look()
+            if self._stop.is_set():
+                self._engine.stop()
+                for task, outcome in wait_for_stop(self._engine, len(self._under_way)):
+                    self._take(task, outcome)
+                raise KeyboardInterrupt
+        finally:
+            self._engine.close()
+
+    # ------------------------------------------------------------------ tasks
+
+    def _next_task(self) -> Plain | None:
+        """A run that can begin, or an optimum that one waits for; None if there is none now."""
+        if self._ready:
+            return self._run_task(self._ready.popleft())
+        while sum(map(len, self._waiting.values())) < MOST_WAITING:
+            run = next(self._source, None)
+            if run is None:
+                return None
+            if run.key in self._under_way:
+                continue  # two entries of the file are the same run
+            if run.optimum_key is None or self._optimum(run) is not None:
+                return self._run_task(run)
+            waiting = self._waiting.setdefault(run.optimum_key, [])
+            waiting.append(run)
+            if len(waiting) == 1:
+                return self._optimum_task(run)
+        return None
+
+    def _optimum(self, run: RunSpec) -> Optimum | None:
+        """What is known of it; nothing, if its policy is needed and is not there."""
+        assert run.optimum_key is not None
+        found = self._store.optimum(run.optimum_key)
+        needs_policy = run.content["algorithm"] == "oracle"
+        if needs_policy and not policy_file(self._folder, run.optimum_key).exists():
+            return None
+        return found
+
+    def _optimum_task(self, run: RunSpec) -> Plain:
+        assert run.optimum_key is not None
+        self._under_way[run.optimum_key] = None
+        return {
+            "kind": "optimum", "key": run.optimum_key, "content": run.optimum,
+            "id": f"optimum of {run.labels['model']}", "where": run.where,
+            "folder": str(self._folder), "with_policy": self._spec.needs_policies,
+        }  # fmt: skip
+
+    def _run_task(self, run: RunSpec) -> Plain:
+        self._under_way[run.key] = run
+        task: Plain = {
+            "kind": run.kind, "key": run.key, "id": run.id, "content": run.content,
+            "where": run.where, "folder": str(self._folder), "keep": list(self._spec.keep),
+        }  # fmt: skip
+        if run.optimum_key is not None:
+            found = self._store.optimum(run.optimum_key)
+            assert found is not None
+            task |= {
+                "optimal": [found.lower, found.upper], "seconds_optimal": found.seconds,
+                "optimum_key": run.optimum_key, "checkpoint_seconds": CHECKPOINT_SECONDS,
+            }  # fmt: skip
+        return task
+
+    # ------------------------------------------------------------------ outcomes
+
+    def _take(self, task: Plain, outcome: Plain) -> None:
+        run = self._under_way.pop(task["key"])
+        if outcome["state"] == "trouble":
+            raise ModelError(outcome["result"]["error"])
+        if outcome["state"] == "stopped":
+            return
+        if run is None:
+            self._take_optimum(task, outcome)
+        else:
+            self._store.put_run(run.key, run.id, run.content, outcome)
+            remove_checkpoint(self._folder, run.id)
+        self._listener.finished(task, outcome)
+
+    def _take_optimum(self, task: Plain, outcome: Plain) -> None:
+        waiting = self._waiting.pop(task["key"])
+        if outcome["state"] == "done":
+            self._store.put_optimum(task["key"], task["content"], outcome)
+            self._ready.extend(waiting)
+            return
+        words = f"its optimum cannot be planned: {outcome['result']['error']}"
+        for run in waiting:
+            failed = outcome | {"result": {"error": words}}
+            self._store.put_run(run.key, run.id, run.content, failed)
+            self._listener.finished({"kind": run.kind, "id": run.id}, failed)
+
+    def _remove_leftovers(self) -> None:
+        """Checkpoints of runs that are over: their driver was killed before it removed them."""
+        with suppress(OSError):
+            for place in (self._folder / "checkpoints").iterdir():
+                key = re.search(rf"-([0-9a-f]{{{KEY_LENGTH}}})-[^-]*$", place.name)
+                if key and self._store.state(key.group(1)) is not None:
+                    shutil.rmtree(place, ignore_errors=True)

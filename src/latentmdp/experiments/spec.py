@@ -1,0 +1,330 @@
+"""A study as data: models, algorithms, options, seeds; and the runs that come of them.
+
+    title = "Two learners in a maze"
+    episodes = 1e6
+    seeds = 10
+    classes = ["markov", "history"]
+    algorithms = ["mvp", { algorithm = "bernstein", bonus_scale = [1, 0.01] }]
+
+    [[models]]
+    name = "maze"
+    model = "maze:size=3,goals=2,horizon={H}"
+    sweep = { H = [4, 8, 16] }
+
+Options of runs (`OPTIONS`) may stand at the top, in a model or in an algorithm; an algorithm's own
+win over its model's, and those over the top's. A list is swept. `{seed}` in a model is the run's
+seed. `[[tasks]]` calls functions in place of learners.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from latentmdp.errors import ModelError
+from latentmdp.experiments.lines import Document
+from latentmdp.experiments.run_spec import Plain, RunSpec
+from latentmdp.experiments.sources import ModelSources, code_digest, split_function
+
+OPTIONS = {
+    "episodes": "episodes",
+    "classes": "policy_class",
+    "delta": "delta",
+    "bonus_scale": "bonus_scale",
+    "simulator": "simulator",
+    "ties": "ties",
+}
+"""Options of a run by their names in the file, and in `learn`."""
+DEFAULTS: Plain = {"episodes": 10**6}
+KEEP = ("runs", "tables", "policies", "audits")
+MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize")
+TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", *OPTIONS)
+MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)
+ALGORITHM = ("name", "algorithm", "python", *OPTIONS)
+TASK = ("name", "function", "arguments", "sweep", "seeds")
+MOST_SEEDS = 10**7
+
+Where = tuple[str | int, ...]
+
+
+class StudySpec:
+    """A checked study. `runs()` makes its runs anew each time, one by one: there may be many."""
+
+    def __init__(self, document: Document, base: Path) -> None:
+        self._document, self.base = document, base
+        values = document.values
+        document.check_keys(values, TOP, ())
+        self.title = self._text(values, "title", ())
+        self.folder = self._text(values, "folder", ())
+        self.keep = self._keep(values)
+        self._top = values
+        self._sources = ModelSources(base)
+        self._models = self._entries("models", MODEL, "model")
+        self._algorithms = self._entries("algorithms", ALGORITHM, "algorithm")
+        self._tasks = self._entries("tasks", TASK, "function")
+        if bool(self._models) != bool(self._algorithms):
+            missing = "algorithms" if self._models else "models"
+            raise document.refusal((), f"a study of learners needs {missing}; there are none")
+        if not self._models and not self._tasks:
+            raise document.refusal((), "a study needs models and algorithms, or tasks")
+        self._check_names()
+        for _ in self._cells():  # refuses bad values before any work
+            pass
+
+    def runs(self) -> Iterator[RunSpec]:
+        """All runs, in the order of the file; seeds vary fastest."""
+        for cell, seeds in self._cells():
+            for seed in seeds:
+                yield cell.run(seed)
+
+    @property
+    def needs_policies(self) -> bool:
+        """Whether an algorithm plays the optimum's policy."""
+        return any(entry["algorithm"] == "oracle" for entry in self._algorithms)
+
+    # ------------------------------------------------------------------ reading
+
+    def _entries(self, name: str, known: tuple[str, ...], main: str) -> list[Plain]:
+        """The tables of a list in which text stands for a table with its main key alone."""
+        found = self._top.get(name, [])
+        if not isinstance(found, list):
+            raise self._document.refusal((name,), f"{name} must be a list; it is {found!r}")
+        entries = []
+        for i, entry in enumerate(found):
+            entry = {main: entry} if isinstance(entry, str) else entry
+            if not isinstance(entry, dict):
+                raise self._document.refusal(
+                    (name, i), f"{name} must hold text or tables; it holds {entry!r}"
+                )
+            self._document.check_keys(entry, known, (name, i))
+            if not isinstance(entry.get(main), str) or not entry[main]:
+                raise self._document.refusal(
+                    (name, i), f"each of {name} must have {main} as text; one has "
+                    f"{entry.get(main)!r}"
+                )  # fmt: skip
+            self._text(entry, "name", (name, i))
+            entries.append(entry)
+        return entries
+
+    def _text(self, table: Plain, key: str, where: Where) -> str | None:
+        found = table.get(key)
+        if found is not None and (not isinstance(found, str) or not found):
+            raise self._document.refusal((*where, key), f"{key} must be text; it is {found!r}")
+        return found
+
+    def _keep(self, values: Plain) -> tuple[str, ...]:
+        keep = _as_list(values.get("keep", []))
+        for name in keep:
+            if name not in KEEP:
+                raise self._document.refusal(
+                    ("keep",), f"keep must be among {', '.join(KEEP)}; it has {name!r}"
+                )
+        return tuple(name for name in KEEP if name in keep)
+
+    def _check_names(self) -> None:
+        """Names that a table could not tell apart are refused."""
+        for part in ("models", "algorithms", "tasks"):
+            names = [entry["name"] for entry in self._top.get(part, []) if _named(entry)]
+            for i, name in enumerate(names):
+                if name in names[:i]:
+                    raise self._document.refusal(
+                        (part,), f"names of {part} must differ; {name!r} appears twice"
+                    )
+
+    def _seeds(self, *tables: tuple[Plain, Where]) -> range | list[int]:
+        """Of the first of these tables that has any: a number of them, or a list."""
+        for table, where in tables:
+            if "seeds" not in table:
+                continue
+            found = table["seeds"]
+            if _whole(found) and 1 <= found <= MOST_SEEDS:
+                return range(int(found))
+            if isinstance(found, list) and found and all(_whole(x) and x >= 0 for x in found):
+                return list(dict.fromkeys(int(x) for x in found))
+            raise self._document.refusal(
+                (*where, "seeds"),
+                f"seeds must be a number from 1 to 10^7 or a list of whole numbers; it is "
+                f"{found!r}",
+            )
+        return range(1)
+
+    def _sweep(self, entry: Plain, where: Where) -> list[Plain]:
+        """All combinations of the swept keys."""
+        sweep = entry.get("sweep", {})
+        if not isinstance(sweep, dict):
+            raise self._document.refusal(
+                (*where, "sweep"), f"sweep must be like {{ H = [4, 8] }}; it is {sweep!r}"
+            )
+        for key, values in sweep.items():
+            if key == "seed" or not re.fullmatch(r"\w+", key):
+                raise self._document.refusal(
+                    (*where, key), f"a swept key must be a word other than seed; it is {key!r}"
+                )
+            for value in _as_list(values):
+                if not isinstance(value, (int, float, str)) or value == "":
+                    raise self._document.refusal(
+                        (*where, key), f"{key} must be numbers or text; it has {value!r}"
+                    )
+        lists = [_as_list(values) for values in sweep.values()]
+        return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*lists)]
+
+    # ------------------------------------------------------------------ cells
+
+    def _cells(self) -> Iterator[tuple[_LearnCell | _CallCell, range | list[int]]]:
+        """Everything but the seed, checked."""
+        for i, model in enumerate(self._models):
+            seeds = self._seeds((model, ("models", i)), (self._top, ()))
+            for swept in self._sweep(model, ("models", i)):
+                for j, algorithm in enumerate(self._algorithms):
+                    for options in self._options(model, i, algorithm, j):
+                        try:
+                            cell = self._learn_cell(model, swept, algorithm, options)
+                            cell.run(next(iter(seeds)))
+                        except ModelError as error:
+                            raise self._located(error, ("models", i), ("algorithms", j)) from None
+                        yield cell, seeds
+        for i, task in enumerate(self._tasks):
+            seeds = self._seeds((task, ("tasks", i)), (self._top, ()))
+            for swept in self._sweep(task, ("tasks", i)):
+                try:
+                    call = _CallCell(task, swept, self.base)
+                except ModelError as error:
+                    raise self._document.refusal(("tasks", i), str(error)) from None
+                yield call, seeds
+
+    def _located(self, error: ModelError, model: Where, algorithm: Where) -> ModelError:
+        where = algorithm if str(error).startswith(("algorithm", "python")) else model
+        return self._document.refusal(where, str(error))
+
+    def _options(self, model: Plain, i: int, algorithm: Plain, j: int) -> list[Plain]:
+        """All combinations of the options of runs; an algorithm's own come first."""
+        lists: dict[str, list[Any]] = {}
+        for name, inner in OPTIONS.items():
+            for table in (algorithm, model, self._top, DEFAULTS):
+                if name in table:
+                    lists[inner] = _as_list(table[name])
+                    break
+        return [
+            dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())
+        ]
+
+    def _learn_cell(
+        self, model: Plain, swept: Plain, algorithm: Plain, options: Plain
+    ) -> _LearnCell:
+        from latentmdp.learning.spec import Spec  # loads the kernels, which tasks may do without
+
+        spec = Spec(algorithm["algorithm"], **options)
+        content = {k: v for k, v in asdict(spec).items() if k != "seed"}
+        where: Plain = {}
+        if "python" in algorithm:
+            digest, where["python"] = code_digest(self.base, algorithm["python"])
+            content["python"] = digest
+        else:
+            spec.check_algorithm()
+        name = algorithm.get("name", algorithm["algorithm"])
+        labels = {"algorithm": name, **{k: v for k, v in content.items() if k in _SHOWN}}
+        source = {k: v for k, v in model.items() if k in MODEL_OPTIONS}
+        return _LearnCell(self._sources, model, source, swept, content, labels, where)
+
+
+_SHOWN = ("policy_class", "episodes", "delta", "bonus_scale", "simulator", "ties")
+
+
+class _LearnCell:
+    """A model, an algorithm and its options: a run for each seed."""
+
+    def __init__(
+        self, sources: ModelSources, model: Plain, source: Plain, swept: Plain,
+        content: Plain, labels: Plain, where: Plain,
+    ) -> None:  # fmt: skip
+        self._sources, self._source, self._swept = sources, source, swept
+        self._content, self._labels, self._where = content, labels, where
+        self._template = filled(model["model"], swept, {"seed": "{seed}"})
+        unused = [key for key in swept if f"{{{key}}}" not in model["model"]]
+        if unused:
+            raise ModelError(f"swept key {unused[0]!r} must be in the model, as {{{unused[0]}}}")
+        self._name = filled(model.get("name", self._template), swept, {"seed": "{seed}"})
+
+    def run(self, seed: int) -> RunSpec:
+        """The run with this seed."""
+        text = filled(self._template, {}, {"seed": seed})
+        identity, where = self._sources.identity(text, self._source)
+        return RunSpec(
+            "learn",
+            {"model": identity, **self._content, "seed": seed},
+            {"model": self._name, **self._swept, **self._labels, "seed": seed},
+            {"model": where, **self._where},
+        )
+
+
+class _CallCell:
+    """A function with its arguments: a run for each seed."""
+
+    def __init__(self, task: Plain, swept: Plain, base: Path) -> None:
+        arguments = task.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise ModelError(f"arguments must be a table; it is {arguments!r}")
+        twice = [key for key in swept if key in arguments]
+        if twice:
+            raise ModelError(f"{twice[0]!r} must be swept or an argument; it is both")
+        self._arguments = {**arguments, **swept}
+        self._swept, self._name = swept, task.get("name", task["function"])
+        place, function = split_function(task["function"])
+        self._content: Plain = {"function": task["function"]}
+        self._where: Plain = {"function": task["function"]}
+        if place.endswith(".py"):
+            digest, path = code_digest(base, place)
+            self._content = {"function": function, "python": digest}
+            self._where = {"function": function, "python": path}
+
+    def run(self, seed: int) -> RunSpec:
+        """The run with this seed."""
+        return RunSpec(
+            "call",
+            {**self._content, "arguments": self._arguments, "seed": seed},
+            {"task": self._name, **self._swept, "seed": seed},
+            self._where,
+        )
+
+
+# ---------------------------------------------------------------------- small parts
+
+
+def filled(template: str, swept: Plain, more: Plain) -> str:
+    """The text with `{key}` replaced; a key that nobody sweeps is refused.
+
+    >>> filled("maze:size={S},seed={seed}", {"S": 4}, {"seed": 2})
+    'maze:size=4,seed=2'
+    """
+    values = {**swept, **more}
+
+    def value(match: re.Match[str]) -> str:
+        key = match.group(1)
+        if key not in values:
+            raise ModelError(
+                f"{{{key}}} in {template!r} must be swept: sweep = {{ {key} = [...] }}"
+            )
+        found = values[key]
+        return repr(found) if isinstance(found, float) and not found.is_integer() else (
+            str(int(found)) if isinstance(found, float) else str(found)
+        )  # fmt: skip
+
+    return re.sub(r"\{(\w+)\}", value, template)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _whole(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return float(value).is_integer()
+
+
+def _named(entry: Any) -> bool:
+    return isinstance(entry, dict) and "name" in entry

@@ -1,0 +1,315 @@
+"""`Study`: a grid of runs from a file or from Python, run, looked at, continued."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latentmdp._interrupts import StopRequest, interrupts_set
+from latentmdp.errors import ModelError
+from latentmdp.experiments.engines import Engine, Processes
+from latentmdp.experiments.lines import Document
+from latentmdp.experiments.lock import held, is_held
+from latentmdp.experiments.run_spec import Plain, RunSpec
+from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
+from latentmdp.experiments.spec import StudySpec
+from latentmdp.experiments.store import FILE, Row, Store
+from latentmdp.formats.files import PathLike, as_path, make_folder, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from latentmdp.learning.run import Run
+    from latentmdp.model import LatentMDP
+
+ENGINES = ("processes", "dask")
+MOST_JOBS = 10_000
+
+
+class Study:
+    """A study and the folder where its results are kept.
+
+    `run` does what is not done yet, `table` has a row for each finished run, `curves` their regret
+    in long form. Everything that is in the folder stays valid when the file is edited: runs are
+    found by a hash of what they are.
+    """
+
+    def __init__(self, spec: StudySpec, folder: Path) -> None:
+        self.spec, self.folder = spec, folder
+
+    @classmethod
+    def load(cls, path: PathLike) -> Study:
+        """The study of a TOML file; its results are in a folder of the same name beside it."""
+        place = as_path(path)
+        spec = StudySpec(Document.read(place), place.parent)
+        name = spec.folder
+        if name is None and not place.suffix:
+            raise ModelError(f"{shown(place)} must end in .toml, or say its folder")
+        return cls(spec, place.parent / name if name is not None else place.with_suffix(""))
+
+    def __repr__(self) -> str:
+        return f"Study({self.spec.title or self.folder.name!r}, {shown(self.folder)})"
+
+    # ------------------------------------------------------------------ running
+
+    def run(
+        self,
+        jobs: int | None = None,
+        engine: str = "processes",
+        scheduler: str | None = None,
+        *,
+        only: str | None = None,
+        retry: bool = False,
+        wait: bool = False,
+        listener: Listener | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Study:
+        """Do all runs that are not done yet, each stored when it is finished.
+
+        `jobs`: worker processes (default: one per core). `engine`: `processes`, or `dask` with the
+        address of a `scheduler` (without one, a cluster on this machine). `only`: a pattern for
+        ids, like `*mvp*`. `retry`: also runs that have failed. `wait` for another process that
+        runs this study, rather than refuse. Ctrl-C stops and keeps everything; so does a kill.
+        """
+        chosen = _engine(engine, jobs, scheduler)
+        stop = StopRequest()
+        with held(self.folder, wait, say), Store(self.folder, write=True) as store:
+            choice = Choice(self.spec, store, only, retry)
+            with interrupts_set(stop):
+                Runner(
+                    self.spec, self.folder.absolute(), store, chosen(), choice,
+                    listener or Silent(), stop,
+                ).run()  # fmt: skip
+        return self
+
+    # ------------------------------------------------------------------ reading
+
+    def status(self, only: str | None = None) -> Plain:
+        """How far it is: counts of runs, what failed and why, whether a driver is at work."""
+        counts = {"runs": 0, "done": 0, "failed": 0}
+        failed: list[Plain] = []
+        seconds = 0.0
+        versions: set[str] = set()
+        for run, row in self._rows(only):
+            counts["runs"] += 1
+            if row is not None:
+                counts[row.state] += 1
+                seconds += row.seconds
+                versions.add(str(row.made_by.get("latentmdp")))
+                if row.state == "failed":
+                    failed.append({"id": run.id, "error": row.result["error"]})
+        left = counts["runs"] - counts["done"] - counts["failed"]
+        return {
+            **counts, "left": left, "seconds": seconds, "running": is_held(self.folder),
+            "failures": failed, "versions": sorted(versions), "folder": str(self.folder),
+        }  # fmt: skip
+
+    def plan(
+        self, only: str | None = None, retry: bool = False
+    ) -> tuple[list[str], int, float, int]:
+        """What `run` would do: ids, optima to plan, seconds of work, runs these are known for.
+
+        Seconds are those of finished runs of the same model, algorithm and class, times the number
+        of runs; what has none of these is not counted.
+        """
+        ids: list[str] = []
+        optima: set[str] = set()
+        took: dict[tuple[Any, ...], list[float]] = {}
+        left: dict[tuple[Any, ...], int] = {}
+        with ExitStack() as opened:
+            store = None
+            if (self.folder / FILE).exists():
+                store = opened.enter_context(Store(self.folder))
+            choice = None if store is None else Choice(self.spec, store, only, retry)
+            for run in self.spec.runs():
+                if not matches(run, only):
+                    continue
+                like = tuple(v for name, v in run.labels.items() if name != "seed")
+                if choice is not None and store is not None and choice.is_over(run):
+                    row = store.run(run.key)
+                    if row is not None and row.state == "done":
+                        took.setdefault(like, []).append(row.seconds)
+                    continue
+                ids.append(run.id)
+                left[like] = left.get(like, 0) + 1
+                key = run.optimum_key
+                if key is not None and (store is None or store.optimum(key) is None):
+                    optima.add(key)
+        known = {like: sum(t) / len(t) for like, t in took.items() if like in left}
+        seconds = sum(mean * left[like] for like, mean in known.items())
+        return ids, len(optima), seconds, sum(left[like] for like in known)
+
+    def table(self) -> pd.DataFrame:
+        """One row per finished run, in the order of the study.
+
+        `id`; what names the run (`model`, swept keys, `algorithm`, `policy_class`, `episodes`,
+        `delta`, `bonus_scale`, `simulator`, `ties`, `seed`); its results (`regret`,
+        `regret_upper`, `optimal_lower`, ...); and `seconds`. All but columns of seconds are the
+        same to the bit whatever the engine, the order and the interruptions.
+        """
+        import pandas as pd  # loads slowly
+
+        return pd.DataFrame(
+            [
+                {"id": run.id, **run.labels, **row.result, "seconds": row.seconds}
+                for run, row in self._rows()
+                if row is not None and row.state == "done"
+            ]
+        )
+
+    def curves(self) -> pd.DataFrame:
+        """Cumulative regret in long form: a row for each run and point.
+
+        `id` and what names the run, as in `table`; `episode`, `regret` after that many episodes.
+        Points are the same for all runs of equal length: 100, evenly spaced in the logarithm.
+        """
+        import pandas as pd  # loads slowly
+
+        parts = [
+            pd.DataFrame(
+                {"id": run.id, **run.labels, "episode": row.curve[0], "regret": row.curve[1]}
+            )
+            for run, row in self._rows(curve=True)
+            if row is not None and row.curve is not None
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def _rows(
+        self, only: str | None = None, curve: bool = False
+    ) -> Iterable[tuple[RunSpec, Row | None]]:
+        """All runs of one moment, with what the store has of them."""
+        if not (self.folder / FILE).exists():
+            yield from ((run, None) for run in self.spec.runs() if matches(run, only))
+            return
+        with Store(self.folder) as store, store.snapshot():
+            for run in self.spec.runs():
+                if matches(run, only):
+                    yield run, store.run(run.key, curve)
+
+
+def _engine(name: str, jobs: int | None, scheduler: str | None) -> Callable[[], Engine]:
+    """What makes the engine; bad names and numbers are refused before any work."""
+    if name not in ENGINES:
+        raise ModelError(f"engine must be one of {', '.join(ENGINES)}; it is {name!r}")
+    if jobs is not None and (not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS):
+        raise ModelError(f"jobs must be a whole number from 1 to {MOST_JOBS}; it is {jobs!r}")
+    workers = jobs or os.cpu_count() or 1
+    if name == "processes":
+        if scheduler is not None:
+            raise ModelError("a scheduler's address goes with engine='dask'")
+        return lambda: Processes(workers)
+    from latentmdp.experiments.dask_engine import DaskEngine
+
+    return lambda: DaskEngine(workers, scheduler)
+
+
+# ---------------------------------------------------------------------- from Python
+
+
+def sweep(
+    models: Any,
+    algorithms: Any,
+    seeds: int | list[int] = 10,
+    episodes: Any = 10**6,
+    folder: PathLike | None = None,
+    *,
+    run: bool = True,
+    jobs: int | None = None,
+    engine: str = "processes",
+    scheduler: str | None = None,
+    **options: Any,
+) -> Study:
+    """A study of all models x algorithms x seeds, run at once.
+
+    `models`: one or a list of spec strings, files, `LatentMDP`s or tables as in a study's file; or
+    a dictionary of them by name. `algorithms`: names or tables. `options`: what else a study's file
+    may have at its top (`classes`, `bonus_scale`, `keep`, ...). Without a `folder` the results go
+    when the study does; with one they are kept, and what is there is not run again. `run=False`
+    only makes it.
+
+    >>> import latentmdp as lm
+    >>> study = lm.sweep("bandit:arms=2,contexts=2,horizon=3", ["random"], seeds=2, episodes=100)
+    >>> len(study.table())
+    2
+    """
+    place = Path(tempfile.mkdtemp(prefix="latentmdp-")) if folder is None else as_path(folder)
+    document = {
+        "models": [_model_entry(entry, place) for entry in _entries(models)],
+        "algorithms": [_algorithm_entry(entry) for entry in _entries(algorithms)],
+        "seeds": seeds, "episodes": episodes, **options,
+    }  # fmt: skip
+    study = Study(StudySpec(Document(document), Path.cwd()), place)
+    if folder is None:
+        weakref.finalize(study, shutil.rmtree, place, ignore_errors=True)
+    return study.run(jobs, engine, scheduler) if run else study
+
+
+def _entries(given: Any) -> list[tuple[str | None, Any]]:
+    """One, several, or several by name."""
+    if isinstance(given, Mapping) and not {"model", "algorithm"} & set(given):
+        return [(str(name), value) for name, value in given.items()]
+    if isinstance(given, (list, tuple)):
+        return [(None, value) for value in given]
+    return [(None, given)]
+
+
+def _model_entry(entry: tuple[str | None, Any], folder: Path) -> Plain:
+    from latentmdp.model import LatentMDP
+
+    name, value = entry
+    if isinstance(value, LatentMDP):
+        found: Plain = {"model": _saved_model(value, folder)}
+        name = name or f"model {value.digest[:6]}"
+    elif isinstance(value, Mapping):
+        found = dict(value)
+    elif isinstance(value, (str, os.PathLike)):
+        found = {"model": os.fspath(value)}
+    else:
+        raise ModelError(f"a model must be a spec, a file or a LatentMDP; it is {value!r:.100}")
+    return found if name is None else {"name": name, **found}
+
+
+def _algorithm_entry(entry: tuple[str | None, Any]) -> Plain:
+    name, value = entry
+    found = dict(value) if isinstance(value, Mapping) else {"algorithm": value}
+    return found if name is None else {"name": name, **found}
+
+
+def _saved_model(model: LatentMDP, folder: Path) -> str:
+    """Its file in the study's folder, where workers read it."""
+    from latentmdp.formats import save
+
+    path = make_folder(folder / "models").absolute() / f"{model.digest}.npz"
+    if not path.exists():
+        save(model, path)
+    return str(path)
+
+
+def load_runs(folder: PathLike) -> list[Run]:
+    """All runs in a folder and below: of a study that keeps them, or of `learn --out`.
+
+    Of a study's folder only finished runs are read. It must have been run with `keep = ["runs"]`.
+    """
+    from latentmdp.learning.run import load_run
+
+    place = as_path(folder)
+    if not place.is_dir():
+        raise ModelError(f"{shown(place)} must be a folder of runs; there is none")
+    if (place / FILE).exists():
+        with Store(place) as store:
+            names = store.kept_runs()
+        if not names:
+            raise ModelError(
+                f'{shown(place)} must hold runs; the study has kept none (keep = ["runs"] does)'
+            )
+        return [load_run(place / "runs" / name) for name in names]
+    files = sorted(place.rglob("run.npz"), key=lambda p: [(len(part), part) for part in p.parts])
+    if not files:
+        raise ModelError(f"{shown(place)} must hold runs; no run.npz is in it or below")
+    return [load_run(file.parent) for file in files]

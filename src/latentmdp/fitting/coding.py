@@ -1,0 +1,153 @@
+"""From a chunk of a log to arrays of numbers: names, marks, times, rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.ids import id_keys
+from latentmdp.fitting.names import MISSING, Names
+from latentmdp.fitting.sources import Chunk
+
+NOT_SAID = -1  # a mark without a column, or without a value
+LARGEST_REWARD = 1e12
+
+
+@dataclass(frozen=True)
+class LogNames:
+    """The names of contexts, states and actions; one table of states for both state columns."""
+
+    contexts: Names
+    states: Names
+    actions: Names
+
+    @classmethod
+    def given(cls, known: dict[str, Any] | None = None) -> LogNames:
+        """Names that grow, or those of `known["contexts"]`, `["states"]` and `["actions"]`."""
+        known = known or {}
+        return cls(*(Names(what, known.get(f"{what}s")) for what in ("context", "state", "action")))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a log as arrays `(n,)`."""
+
+    key: Ints  # of the episode
+    known_id: np.ndarray  # whether it has one
+    context: Ints
+    state: Ints
+    action: Ints
+    reward: Floats
+    step: np.ndarray
+    next: Ints
+    terminated: np.ndarray  # int8: 1, 0, or NOT_SAID
+    truncated: np.ndarray
+    row: Ints  # the row's number in the whole log, from 0
+    extra: dict[str, Floats]
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def at(self, index: Any) -> Table:
+        """Some of the rows, by a slice or an array of places."""
+        changed = {name: value[index] for name, value in self.__dict__.items() if name != "extra"}
+        return Table(**changed, extra={name: x[index] for name, x in self.extra.items()})
+
+    def then(self, later: Table) -> Table:
+        """These rows followed by others."""
+        if not len(self):
+            return later
+        joined: dict[str, Any] = {
+            name: np.concatenate([value, getattr(later, name)])
+            for name, value in self.__dict__.items()
+            if name != "extra"
+        }
+        extra = {name: np.concatenate([x, later.extra[name]]) for name, x in self.extra.items()}
+        return Table(**joined, extra=extra)
+
+
+def code(chunk: Chunk, columns: Columns, names: LogNames, first: int = 0) -> Table:
+    """The numbers of a chunk whose first row is row `first` of the log; new names get numbers."""
+    frame, n = chunk.frame, len(chunk.frame)
+    ids = frame[columns.episode]
+    place, distinct = pd.factorize(ids)
+    keys = np.append(id_keys(distinct), 0)
+    context = np.full(n, MISSING, dtype=np.int64)
+    if columns.context is not None:
+        context = names.contexts.codes(frame[columns.context])
+    nxt = np.full(n, MISSING, dtype=np.int64)
+    state = names.states.codes(frame[columns.state])
+    if columns.next_state is not None:
+        nxt = names.states.codes(frame[columns.next_state])
+    return Table(
+        key=keys[place],
+        known_id=place >= 0,
+        context=context,
+        state=state,
+        action=names.actions.codes(frame[columns.action]),
+        reward=_numbers(frame[columns.reward]),
+        step=_times(frame[columns.step], chunk) if columns.step else np.zeros(n, dtype=np.int64),
+        next=nxt,
+        terminated=_marks(frame, columns.terminated, chunk),
+        truncated=_marks(frame, columns.truncated, chunk),
+        row=np.arange(first, first + n),
+        extra={name: _numbers(frame[name]) for name in columns.extra},
+    )
+
+
+def _numbers(column: pd.Series) -> Floats:
+    """Numbers; NaN where there are none, infinity where something else stands."""
+    if column.dtype.kind in "iufb":
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(np.isnan(numbers) & column.notna().to_numpy(), np.inf, numbers)
+
+
+def _times(column: pd.Series, chunk: Chunk) -> np.ndarray:
+    """Whole numbers stay so; dates and other numbers become floats that keep their order."""
+    if column.dtype.kind in "iu":
+        return column.to_numpy(dtype=np.int64)
+    if column.dtype.kind == "f":
+        return column.to_numpy(dtype=np.float64)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    try:
+        times = column if column.dtype.kind == "M" else pd.to_datetime(column)
+    except (ValueError, TypeError):
+        raise ModelError(
+            f"{column.name!r} must hold numbers or dates that put rows in order; "
+            f"it holds others in {chunk.name}"
+        ) from None
+    whole = times.dt.tz_localize(None) if times.dt.tz is not None else times
+    seconds = whole.to_numpy(dtype="datetime64[us]").astype(np.int64).astype(np.float64)
+    return np.where(times.isna().to_numpy(), np.nan, seconds)
+
+
+TRUE, FALSE = ("true", "1", "1.0", "yes", "y", "t"), ("false", "0", "0.0", "no", "n", "f")
+
+
+def _marks(frame: pd.DataFrame, name: str | None, chunk: Chunk) -> np.ndarray:
+    """`int8 (n,)`: 1 for true, 0 for false, `NOT_SAID`."""
+    if name is None:
+        return np.full(len(frame), NOT_SAID, dtype=np.int8)
+    column = frame[name]
+    if column.dtype.kind == "b" and not column.hasnans:
+        return column.to_numpy(dtype=np.int8)
+    place, distinct = pd.factorize(column)
+    meaning = np.full(len(distinct) + 1, NOT_SAID, dtype=np.int8)
+    for i, value in enumerate(distinct):
+        word = str(value).strip().lower()
+        if word not in TRUE + FALSE:
+            raise ModelError(
+                f"{name!r} must hold true or false (or 1 or 0); {chunk.name} has {value!r}"
+            )
+        meaning[i] = word in TRUE
+    return meaning[place]

@@ -1,0 +1,75 @@
+"""Which column of a log is what: those that were named, and those with a usual name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from latentmdp.errors import ModelError
+
+USUAL = {  # optional columns that are used where they are there and nothing else was said
+    "step": ("step",),
+    "next_state": ("next_state",),
+    "terminated": ("terminated",),
+    "truncated": ("truncated",),
+}
+NEEDED = ("episode", "state", "action", "reward")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of a log's columns; None where there is none."""
+
+    episode: str = "episode"
+    state: str = "state"
+    action: str = "action"
+    reward: str = "reward"
+    context: str | None = "context"
+    step: str | None = None
+    next_state: str | None = None
+    terminated: str | None = None
+    truncated: str | None = None
+    extra: tuple[str, ...] = ()  # numbers that go along with the rows
+    said: tuple[str, ...] = ()  # what was found without being named, in words
+
+    @property
+    def used(self) -> list[str]:
+        """All columns to be read, each once."""
+        named = [getattr(self, f.name) for f in fields(self) if f.name not in ("extra", "said")]
+        return list(dict.fromkeys([name for name in named if name is not None] + [*self.extra]))
+
+    def found_in(self, present: Sequence[str]) -> Columns:
+        """The same columns, checked against those of a log, and the usual optional ones added."""
+        there = [str(name) for name in present]
+        for role in (*NEEDED, "context", *USUAL):
+            name = getattr(self, role)
+            if name is not None and name not in there:
+                raise ModelError(
+                    f"the log must have a column {name!r} for the {role.replace('_', ' ')}; its "
+                    f"columns are {', '.join(there[:30])}{' ...' * (len(there) > 30)} "
+                    f"(name another one with {role}=, or --{role.replace('_', '-')})"
+                )
+        for name in self.extra:
+            if name not in there:
+                raise ModelError(f"the log must have a column {name!r}; there is none")
+        roles = [role for role in (*NEEDED, "context", *USUAL) if getattr(self, role) is not None]
+        taken = [getattr(self, role) for role in roles]
+        twice = [name for name in taken if taken.count(name) > 1]
+        if twice and sorted(r for r in roles if getattr(self, r) == twice[0]) != [
+            "episode",
+            "step",
+        ]:
+            raise ModelError(f"each column must have one meaning; {twice[0]!r} was named twice")
+        changes: dict[str, str] = {}
+        for role, names in USUAL.items():
+            free = [name for name in names if name in there and name not in taken]
+            if getattr(self, role) is None and free:
+                changes[role] = free[0]
+        said = [f"column {name!r} was taken as the {role.replace('_', ' ')}"
+                for role, name in changes.items()]  # fmt: skip
+        if self.step is None and "step" not in changes:
+            said.append("rows of an episode were taken to stand in time order (no step column)")
+        if self.next_state is None and "next_state" not in changes:
+            said.append("the next state was taken from the next row (no next_state column)")
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Columns(**kept | changes | {"said": tuple(said)})

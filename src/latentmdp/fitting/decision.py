@@ -1,0 +1,192 @@
+"""From a fit to a decision: policies with and without memory, side by side with what the log did.
+
+All values come from the same draws of the posterior, so differences have intervals of their own,
+which are shorter than those of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from latentmdp.belief import reach_weights
+from latentmdp.canonical import Floats
+from latentmdp.fitting.draws import draw_models
+from latentmdp.fitting.objectives import FitPlan, plan_fit
+from latentmdp.fitting.worth import logged_return
+
+if TYPE_CHECKING:
+    from latentmdp.fitting.fits import Fit
+    from latentmdp.policy import PolicyGraph
+
+DRAWS = 400
+
+
+class Interval(NamedTuple):
+    """A number with an interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Two policies and what they are worth, against the log and against knowing the context."""
+
+    memory: FitPlan
+    markov: FitPlan
+    logged: Interval  # mean total reward of the log's episodes
+    knowing: Interval  # what one could earn if told the context
+    worth_of_memory: Interval  # with minus without
+    worth_of_knowing: Interval  # knowing minus the policy with memory
+    gain: Interval  # the policy with memory minus the log
+    level: float
+
+    @property
+    def rows(self) -> list[tuple[str, Interval]]:
+        """The values, from the log's own to the unreachable."""
+        return [
+            ("the log's own episodes", self.logged),
+            ("best policy without memory", _of(self.markov)),
+            ("best policy with memory", _of(self.memory)),
+            ("if one knew the context", self.knowing),
+        ]
+
+    @property
+    def differences(self) -> list[tuple[str, Interval]]:
+        """What is gained, and what could be."""
+        return [
+            ("policy with memory against the log", self.gain),
+            ("memory: with against without", self.worth_of_memory),
+            ("knowing the context beforehand", self.worth_of_knowing),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        named = {
+            "logged": self.logged, "markov": _of(self.markov), "memory": _of(self.memory),
+            "knowing": self.knowing, "gain": self.gain, "worth_of_memory": self.worth_of_memory,
+            "worth_of_knowing": self.worth_of_knowing,
+        }  # fmt: skip
+        return {name: interval._asdict() for name, interval in named.items()} | {
+            "level": self.level, "objective": self.memory.objective,
+            "assumed_steps": self.memory.worth.assumed_steps,
+        }  # fmt: skip
+
+
+def decide(
+    fit: Fit,
+    objective: str = "mean",
+    *,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Decision:
+    """Plan with and without memory and compare. `time_limit`: seconds for both plans."""
+    from latentmdp.planning.baselines import knowing_the_context  # Numba loads slowly
+
+    options: dict[str, Any] = {
+        "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
+        "gap": 0.001,
+    }  # fmt: skip
+    progress("planning without memory")
+    markov = plan_fit(fit, objective, "markov", **options)
+    progress("planning with memory")
+    memory = plan_fit(fit, objective, "history", **options)
+    if memory.score < markov.score:  # a policy without memory is one with memory too
+        memory = FitPlan(**memory.__dict__ | {
+            name: getattr(markov, name) for name in ("policy", "score", "lower", "worth")
+        })  # fmt: skip
+    progress("what knowing the context would add")
+    known = np.array([knowing_the_context(m) for m in draw_models(fit.estimate, draws, seed)])
+    logged = Interval(*logged_return(fit, level))
+    noise = np.random.default_rng(seed).standard_normal(draws)
+    spread = (logged.upper - logged.lower) / 2 / _normal(level)
+    worth = memory.worth
+    return Decision(
+        memory, markov, logged,
+        _interval(knowing_the_context(fit.model), known, level),
+        _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
+        _interval(knowing_the_context(fit.model) - worth.value, known - worth.draws, level),
+        _interval(worth.value - logged.value, worth.draws - logged.value - spread * noise, level),
+        level,
+    )  # fmt: skip
+
+
+class Moment(NamedTuple):
+    """A node of a policy: where it may be, what it then believes, and what it does."""
+
+    step: int
+    state: int
+    action: int
+    reach: float  # probability of being there
+    belief: Floats  # (M,)
+
+
+def likely_moments(fit: Fit, policy: PolicyGraph, most: int = 20) -> list[Moment]:
+    """The moments that an episode most likely goes through, in time order; ended ones left out."""
+    weight = reach_weights(fit.model, policy)
+    reach = weight.sum(axis=1)
+    reach = np.where(fit.log.final[policy.state], 0.0, reach)
+    nodes = np.argsort(-reach, kind="stable")[:most]
+    nodes = np.sort(nodes[reach[nodes] > 0.0])
+    return [
+        Moment(
+            int(policy.step[n]), int(policy.state[n]), int(policy.action[n]), float(reach[n]),
+            weight[n] / reach[n],
+        )
+        for n in nodes
+    ]  # fmt: skip
+
+
+def table_lines(fit: Fit, policy: PolicyGraph) -> list[tuple[str, str]]:
+    """`(state, what to do there)` of a Markov policy, for states that it can be in.
+
+    Steps are counted from 1: `run (1 to 9), overhaul (10 to 12)`.
+    """
+    weight = reach_weights(fit.model, policy).sum(axis=1)
+    states, actions = fit.names["states"], fit.names["actions"]
+    lines = []
+    for s in np.flatnonzero(~fit.log.final):
+        parts: list[list[int]] = []  # action, first, last
+        for t in range(policy.H):
+            node = policy.default[t, s]
+            if weight[node] <= 0.0:
+                continue
+            action = int(policy.action[node])
+            if parts and parts[-1][0] == action:
+                parts[-1][2] = t
+            else:
+                parts.append([action, t, t])
+        if parts:
+            words = [
+                f"{actions[a]} ({first + 1})" if first == last else
+                f"{actions[a]} ({first + 1} to {last + 1})"
+                for a, first, last in parts
+            ]  # fmt: skip
+            lines.append((states[s], actions[parts[0][0]] if len(parts) == 1 else ", ".join(words)))
+    return lines
+
+
+def _of(plan: FitPlan) -> Interval:
+    return Interval(plan.worth.value, plan.worth.lower, plan.worth.upper)
+
+
+def _interval(value: float, draws: Floats, level: float) -> Interval:
+    lower, upper = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return Interval(float(value), float(lower), float(upper))
+
+
+def _normal(level: float) -> float:
+    from scipy.stats import norm
+
+    return float(norm.ppf((1.0 + level) / 2.0))

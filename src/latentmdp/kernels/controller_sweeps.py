@@ -1,0 +1,103 @@
+"""Linear systems of nodes that follow one another, in circles too: one strong component at a time.
+
+Nodes that can reach one another form a component. Taken in the order in which Tarjan finds them,
+every component comes after all that it leads to: the values of those are known by then, and only
+inside a component is there anything to iterate.
+"""
+
+
+import numpy as np
+
+from latentmdp.kernels._cache import kernel
+
+ROUNDING = 2.0**-52
+SURELY_ENOUGH = 40.0  # times 1 / (1 - discount): then even the slowest chain is down to rounding
+
+
+@kernel
+def strong_components(indptr, column, order, start):
+    """Tarjan's algorithm: fill `order (N,)`, components in a row, each after what it leads to.
+
+    `start (N + 1,)` gets where each begins in `order`; returns how many there are.
+    """
+    N = indptr.size - 1
+    index, low = np.full(N, -1), np.zeros(N, np.int64)
+    open_nodes, path, edge = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)
+    is_open = np.zeros(N, np.bool_)
+    n_open = count = found = components = 0
+    start[0] = 0
+    for root in range(N):
+        if index[root] >= 0:
+            continue
+        depth = 0
+        path[0], edge[0] = root, indptr[root]
+        index[root] = low[root] = count
+        count += 1
+        open_nodes[n_open], is_open[root] = root, True
+        n_open += 1
+        while depth >= 0:
+            n = path[depth]
+            if edge[depth] < indptr[n + 1]:
+                k = column[edge[depth]]
+                edge[depth] += 1
+                if index[k] < 0:
+                    index[k] = low[k] = count
+                    count += 1
+                    open_nodes[n_open], is_open[k] = k, True
+                    n_open += 1
+                    depth += 1
+                    path[depth], edge[depth] = k, indptr[k]
+                elif is_open[k]:
+                    low[n] = min(low[n], index[k])
+                continue
+            if low[n] == index[n]:
+                while True:
+                    n_open -= 1
+                    k = open_nodes[n_open]
+                    is_open[k] = False
+                    order[found] = k
+                    found += 1
+                    if k == n:
+                        break
+                components += 1
+                start[components] = found
+            depth -= 1
+            if depth >= 0:
+                low[path[depth]] = min(low[path[depth]], low[n])
+    return components
+
+
+@kernel
+def solve_component(indptr, column, entry, discount, right, order, begin, end, x):
+    """Sweep `x = right + discount * (matrix x)` over `order[begin:end]` until rounding is left.
+
+    Each sweep shrinks the largest error by the discount at least, so what is left after a change of
+    `c` is at most `c * discount / (1 - discount)`.
+    """
+    most = int(SURELY_ENOUGH / (1.0 - discount)) + 10
+    for sweep in range(most):
+        change, largest = 0.0, 0.0
+        for i in range(begin, end):
+            n = order[i]
+            total, own = 0.0, 0.0
+            for e in range(indptr[n], indptr[n + 1]):
+                if column[e] == n:
+                    own += entry[e]
+                else:
+                    total += entry[e] * x[column[e]]
+            value = (right[n] + discount * total) / (1.0 - discount * own)
+            change = max(change, abs(value - x[n]))
+            largest = max(largest, abs(value))
+            x[n] = value
+        if end == begin + 1 or change <= ROUNDING * largest * (1.0 - discount):
+            return
+        if change <= 4.0 * ROUNDING * largest and sweep * (1.0 - discount) > SURELY_ENOUGH / 2:
+            return  # the changes are rounding error themselves
+
+
+@kernel
+def solve_in_order(indptr, column, entry, discount, right, order, start, components, backward, x):
+    """Solve for `x`, component by component; `backward`: the last found comes first."""
+    for i in range(components):
+        c = components - 1 - i if backward else i
+        solve_component(indptr, column, entry, discount, right, order, start[c], start[c + 1], x)

@@ -1,0 +1,137 @@
+"""Small pieces of HTML for notebooks: tables, bars, curves and grids; all text is escaped.
+
+What `_repr_html_` of models, plans, evaluations, runs and audits is made of. Pictures are inline
+SVG in the text's own colour: nothing is fetched, nothing runs.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from latentmdp.printing import printable
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+
+WIDTH, HEIGHT, EDGE = 320, 110, 6  # of a picture, in pixels
+MOST_ROWS = 12  # of a table; the rest is counted
+MOST_POINTS = 400  # of a curve
+MOST_CELLS = 400  # of a grid
+BLUE, ORANGE = "#2b6cb0", "#c05621"
+
+
+def text(value: Any) -> str:
+    """A value for people, as HTML text."""
+    if isinstance(value, float):
+        value = f"{value:.6g}"
+    return escape(printable(str(value)))
+
+
+def page(title: str, *parts: str) -> str:
+    """A heading and what follows it."""
+    return f"<div><strong>{text(title)}</strong>{''.join(parts)}</div>"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> str:
+    """Rows under headers, at most so many; cells that begin with `<svg` are pictures of ours."""
+    lines = list(rows)
+    head = "".join(f"<th>{text(name)}</th>" for name in headers)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in lines[:most])
+    more = f"<div>and {len(lines) - most} more</div>" if len(lines) > most else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class Picture(str):
+    """SVG that this module made; it is not escaped again."""
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Picture):
+        return f"<td>{value}</td>"
+    side = ' style="text-align:right"' if isinstance(value, (int, float)) else ""
+    return f"<td{side}>{text(value)}</td>"
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> str:
+    """A table of two columns without a header."""
+    body = "".join(f"<tr><th>{text(name)}</th>{_cell(value)}</tr>" for name, value in pairs)
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def bar(value: float, low: float, high: float, width: int = 120) -> Picture:
+    """Where a value lies between two others."""
+    span = high - low
+    share = (value - low) / span if span > 0.0 and math.isfinite(value) else 0.0
+    filled = width * min(max(share, 0.0), 1.0)
+    return Picture(
+        f'<svg width="{width}" height="12" role="img" aria-label="{text(float(value))}">'
+        f'<rect width="{width}" height="12" fill="currentColor" opacity="0.12"/>'
+        f'<rect width="{filled:.1f}" height="12" fill="{BLUE}"/></svg>'
+    )
+
+
+def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float]]], label: str) -> Picture:
+    """Curves over common places `x`, with the ends of both axes written beside them."""
+    step = max(1, math.ceil(len(x) / MOST_POINTS))
+    kept = sorted({*range(0, len(x), step), len(x) - 1}) if len(x) else []
+    values = [y[i] for _, y in lines for i in kept if math.isfinite(y[i])]
+    if not values:
+        return Picture("")
+    low, high = min(values), max(values)
+    left, right = float(x[kept[0]]), float(x[kept[-1]])
+    across = (WIDTH - 2 * EDGE) / ((right - left) or 1.0)
+    up = (HEIGHT - 2 * EDGE) / ((high - low) or 1.0)
+    drawn = []
+    for colour, y in lines:
+        points = " ".join(
+            f"{EDGE + (x[i] - left) * across:.1f},{HEIGHT - EDGE - (y[i] - low) * up:.1f}"
+            for i in kept
+            if math.isfinite(y[i])
+        )
+        drawn.append(f'<polyline points="{points}" fill="none" stroke="{escape(colour)}"/>')
+    ends = f"{text(label)}: {text(float(left))} to {text(float(right))}; "
+    ends += f"values {text(float(low))} to {text(float(high))}"
+    return Picture(
+        f'<div><svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{ends}">'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="currentColor" opacity="0.3"/>'
+        f"{''.join(drawn)}</svg><div><small>{ends}</small></div></div>"
+    )
+
+
+def grid(model: "LatentMDP") -> Picture:
+    """A model's layout: walls, marked states (the letter of their context), first states."""
+    layout = model.layout
+    if layout is None or layout.shape[0] * layout.shape[1] > MOST_CELLS:
+        return Picture("")
+    rows, columns = layout.shape
+    side = max(10, min(24, WIDTH // max(columns, 1)))
+    first = {int(s) for m in range(model.M) for s in model.nu[m].nonzero()[0]}
+    letters: dict[int, str] = {}
+    for m, states in enumerate(layout.marks or ()):
+        for s in states:
+            letters[s] = "*" if s in letters else (chr(65 + m) if m < 26 else "*")
+    drawn = []
+    for s, (r, c) in enumerate(layout.positions):
+        if r >= 0:
+            colour, opacity = (BLUE, 0.35) if s in first else ("currentColor", 0.06)
+            drawn.append(_square(r, c, side, colour, opacity, letters.get(s, "")))
+    drawn += [_square(r, c, side, "currentColor", 0.6, "") for r, c in layout.walls]
+    return Picture(
+        f'<svg width="{columns * side}" height="{rows * side}" role="img" aria-label="grid">'
+        f"{''.join(drawn)}</svg>"
+    )
+
+
+def _square(r: int, c: int, side: int, colour: str, opacity: float, letter: str) -> str:
+    x, y = c * side, r * side
+    mark = (
+        f'<text x="{x + side / 2}" y="{y + side * 0.72}" font-size="{side * 0.6:.0f}" '
+        f'text-anchor="middle" fill="{ORANGE}">{text(letter)}</text>'
+        if letter
+        else ""
+    )
+    return (
+        f'<rect x="{x}" y="{y}" width="{side - 1}" height="{side - 1}" fill="{colour}" '
+        f'opacity="{opacity}"/>{mark}'
+    )

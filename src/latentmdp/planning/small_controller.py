@@ -1,0 +1,199 @@
+"""Controllers of few nodes: cut from a large one, then improved node by node.
+
+The likeliest nodes of the large controller are kept and the others' visitors sent to the next best.
+Then nodes are taken out, those first whose loss is least, and all that are left improved in turn;
+each change is valued exactly. No proof of optimality: what is certain is the controller's own value
+and so what it loses against the large one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_reach, discounted_values
+from latentmdp.kernels.beliefs import ObservationModel
+from latentmdp.kernels.controller_ascent import (
+    SmallController,
+    ascend,
+    removal_losses,
+    remove_node,
+    solve_all,
+)
+from latentmdp.model import LatentMDP
+from latentmdp.planning.observations import Start, observation_model, start_beliefs
+from latentmdp.policy import PolicyGraph
+
+FACTORS = (1, 2, 4)  # times the nodes asked for: how many the cutting begins with
+MOST_DENSE = 500_000  # numbers in the inverse matrices to begin with
+BATCHES = 30  # in which nodes are taken out
+SWEEPS = 100  # of improvement at the end, at most
+LEAST_GAIN = 1e-10  # of a change, relative to the value
+
+Stop = Callable[[], Any]
+
+
+def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
+    """The number of nodes as a whole number that is large enough, or a sentence."""
+    whole = isinstance(max_nodes, (int, np.integer)) and not isinstance(max_nodes, bool)
+    if not whole or max_nodes < model.S:
+        raise ModelError(
+            f"max_nodes must be a whole number of at least {model.S}, one node for each state; it "
+            f"is {max_nodes!r}"
+        )
+    return int(max_nodes)
+
+
+def small_controller(
+    model: LatentMDP, policy: PolicyGraph, max_nodes: int, stop: Stop
+) -> PolicyGraph:
+    """A controller of at most `max_nodes` nodes, the best one found; `policy` if it is that small.
+
+    `stop()` ends the search for better ones.
+    """
+    if max_nodes >= policy.N:
+        return policy
+    large = _Large(model, policy)
+    most = max(max_nodes, int((MOST_DENSE / model.M) ** 0.5))
+    best, best_value = None, -np.inf
+    for factor in FACTORS:
+        size = min(factor * max_nodes, most, policy.N)
+        small = _Small(large, large.likeliest(size))
+        small.shrink(max_nodes, stop)
+        if small.value > best_value:
+            best, best_value = small.graph(), small.value
+        if size >= min(most, policy.N) or stop():
+            break
+    assert best is not None
+    return best
+
+
+class _Large:
+    """The controller to cut from, with its values and visits."""
+
+    def __init__(self, model: LatentMDP, policy: PolicyGraph) -> None:
+        self.model, self.policy = model, policy
+        self.observations: ObservationModel = observation_model(model)
+        self.start: Start = start_beliefs(model)
+        self.alpha = discounted_values(model, policy, variances=False)[0]
+        self.reach = discounted_reach(model, policy)
+
+    def likeliest(self, size: int) -> Ints:
+        """So many nodes, by visits; at least one of each state."""
+        visits, state = self.reach.sum(axis=1), self.policy.state
+        order = np.argsort(-visits, kind="stable")
+        _, first = np.unique(state[order], return_index=True)
+        needed = order[first]
+        rest = order[~np.isin(order, needed)]
+        return np.sort(np.concatenate([needed, rest[: max(size - len(needed), 0)]]))
+
+
+class _Small:
+    """Some nodes of a large controller that lead to one another alone."""
+
+    def __init__(self, large: _Large, kept: Ints) -> None:
+        self.large, self.observations, self.start = large, large.observations, large.start
+        self.model = large.model
+        policy, ptr = large.policy, self.observations.ptr.astype(np.int64)
+        n, A = len(kept), self.model.A
+        self.weight = self.start.prob[:, None] * self.start.belief  # (starts, M)
+        state, action = policy.state[kept], policy.action[kept]
+        place = np.full(policy.N, -1, dtype=np.int64)
+        place[kept] = np.arange(n)
+        successor = np.zeros((n, int(np.diff(ptr).max())), dtype=np.int64)
+        by_state = [np.flatnonzero(state == s) for s in range(self.model.S)]
+        for i in range(n):
+            sa = state[i] * A + action[i]
+            o = np.arange(ptr[sa], ptr[sa + 1])
+            following = self.observations.next[o].astype(np.int64)
+            at = np.full(len(o), kept[i])
+            to = place[policy.successors(at, self.observations.symbol[o], following)]
+            for j in np.flatnonzero(to < 0):
+                weight = large.reach[kept[i]] * self.observations.likelihood[o[j]]
+                weight = weight if weight.any() else self.observations.likelihood[o[j]]
+                near = by_state[following[j]]
+                to[j] = near[np.argmax(large.alpha[kept[near]] @ weight)]
+            successor[i, : len(o)] = to
+        root = np.empty(len(self.start.state), dtype=np.int64)
+        for j, s in enumerate(self.start.state):
+            near = by_state[s]
+            own = place[policy.root[s]]
+            root[j] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[j])]
+        self.c = SmallController(
+            state, action.copy(), successor, np.ones(n, dtype=np.int64), root,
+            np.empty((self.model.M, n, n)), np.empty((n, self.model.M)),
+            np.empty((n, self.model.M)),
+        )  # fmt: skip
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Leave out what was removed and solve anew: updates add up rounding errors."""
+        c = self.c
+        live = np.flatnonzero(c.alive)
+        n, M = len(live), self.model.M
+        if n < len(c.alive):
+            place = np.zeros(len(c.alive), dtype=np.int64)
+            place[live] = np.arange(n)
+            c = self.c = SmallController(
+                c.state[live], c.action[live], place[c.successor[live]],
+                np.ones(n, dtype=np.int64), place[c.root], np.empty((M, n, n)), np.empty((n, M)),
+                np.empty((n, M)),
+            )  # fmt: skip
+        begun = np.zeros((n, M))
+        np.add.at(begun, c.root, self.weight)
+        solve_all(self.observations, c, self.model.S, begun)
+        np.maximum(c.reach, 0.0, out=c.reach)
+
+    @property
+    def value(self) -> float:
+        """Of the controller."""
+        return float((self.c.alpha[self.c.root] * self.weight).sum())
+
+    def improve(self, sweeps: int) -> None:
+        tolerance = LEAST_GAIN * max(abs(self.value), 1e-300)
+        if ascend(self.observations, self.c, self.model.S, tolerance, sweeps):
+            self.refresh()
+
+    def shrink(self, max_nodes: int, stop: Stop) -> None:
+        """Take out nodes until so many are left, and improve them."""
+        batch = max(1, (int(self.c.alive.sum()) - max_nodes) // BATCHES)
+        self.improve(3)
+        while (excess := int(self.c.alive.sum()) - max_nodes) > 0:
+            loss: Floats = np.empty(len(self.c.state))
+            for _ in range(min(batch, excess)):
+                removal_losses(self.observations, self.c, self.model.S, self.weight, loss)
+                gone = int(np.argmin(loss))
+                remove_node(self.observations, self.c, self.model.S, self.weight, gone)
+            self.refresh()
+            if not stop():
+                self.improve(1)
+        while not stop():
+            before = self.value
+            self.improve(SWEEPS // 10)
+            if self.value <= before + LEAST_GAIN * abs(before):
+                break
+
+    def graph(self) -> PolicyGraph:
+        """As a policy; the default node of a state is its likeliest."""
+        c, ptr = self.c, self.observations.ptr.astype(np.int64)
+        live = np.flatnonzero(c.alive)
+        place = np.full(len(c.alive), -1, dtype=np.int64)
+        place[live] = np.arange(len(live))
+        state, sa = c.state[live], c.state[live] * self.model.A + c.action[live]
+        degree = ptr[sa + 1] - ptr[sa]
+        o = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
+        node = place[c.successor[np.repeat(live, degree), o]]
+        o += np.repeat(ptr[sa], degree)
+        visits = c.reach[live].sum(axis=1)
+        default = np.array(
+            [np.argmax(np.where(state == s, visits, -1.0)) for s in range(self.model.S)]
+        )
+        root = default.copy()
+        root[self.start.state] = place[c.root]
+        return PolicyGraph.from_arrays(
+            np.zeros(len(live), dtype=np.int64), state, c.action[live],
+            np.concatenate([[0], np.cumsum(degree)]), self.observations.symbol[o],
+            self.observations.next[o].astype(np.int64), node, root, default[None], stationary=True,
+        )  # fmt: skip

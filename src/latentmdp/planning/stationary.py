@@ -1,0 +1,168 @@
+"""The best policy with memory where there is no last step: a stationary controller with bounds.
+
+A search over exact beliefs (`stationary_search.py`) stands on belief grids (`stationary_grid.py`).
+Whenever it is stopped, `lower` is the exact value of the finite controller that is handed out, by a
+linear system, and `upper` bounds every policy: no tail is cut off on either side.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from latentmdp._interrupts import interrupts_set
+from latentmdp.errors import ModelError
+from latentmdp.evaluation_stationary import discounted_values
+from latentmdp.kernels.beliefs import N_INNER
+from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import observation_model, start_beliefs
+from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.small_controller import small_controller
+from latentmdp.planning.stationary_grid import corner_grid
+from latentmdp.planning.stationary_search import StationarySearch
+from latentmdp.policy import PolicyGraph
+
+STATIONARY_METHODS = ("auto", "grid")
+EVALUATION_SECONDS = 4e-6  # per node and context, of writing a controller and evaluating it
+MOST_TIDIED = 30_000  # nodes; larger controllers are handed out as they are
+LEAST_CUTTING = 1.0  # seconds for small controllers, whatever is left of the time limit
+
+
+def plan_stationary(
+    model: LatentMDP,
+    *,
+    gap: float | None = None,
+    time_limit: float | None = None,
+    work_limit: int | None = None,
+    memory_limit: int | None = None,
+    method: str = "auto",
+    progress: Progress | None = None,
+    max_nodes: int | None = None,
+) -> SearchResult:
+    """Plan over all policies of a model without a last step until the gap is closed.
+
+    Arguments are those of `plan_history`. With `max_nodes` the controller is then cut down to so
+    many nodes (`small_controller.py`); `unrestricted` is what it was worth before.
+
+    >>> import math
+    >>> from latentmdp import make
+    >>> model = make("garnet:contexts=2,states=3,actions=2,branching=2,horizon=9,shared_support=1")
+    >>> found = plan_stationary(model.replace(discount=0.9, horizon=math.inf), gap=0.001)
+    >>> found.status, found.policy.stationary, found.upper - found.lower <= 0.001 * found.upper
+    ('gap', True, True)
+    """
+    if method not in STATIONARY_METHODS:
+        raise ModelError(
+            f"method must be one of {', '.join(STATIONARY_METHODS)} where the horizon is infinite; "
+            f"it is {method!r}"
+        )
+    memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
+    budget = Budget(time_limit, work_limit)
+    history: list[tuple[float, int, float, float]] = []
+
+    def report(lower: float, upper: float) -> None:
+        history.append((budget.seconds, budget.work, lower, upper))
+        if progress is not None:
+            try:
+                progress(*history[-1])
+            except KeyboardInterrupt:
+                budget.interrupted.set()
+
+    with interrupts_set(budget.interrupted):
+        observations = observation_model(model)
+        corners, store = corner_grid(model, observations, budget.reason)
+        search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
+        scale = max(float(np.abs(corners.grid.upper).max()), 1e-300)
+        allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
+        target, further = allowed, 0.9
+        best: tuple[float, PolicyGraph] | None = None
+        while True:
+            status = _run(search, target, budget, memory, model.M, report)
+            low, high = search.bounds
+            policy = search.controller(1e-13 * scale)
+            value = controller_value(model, policy)
+            if best is None or value > best[0]:
+                best = value, policy
+            lower, upper = best[0], max(high, best[0])
+            closed = upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale
+            if status != "closed" or closed:
+                break
+            if high <= low:
+                status = "stalled"  # what is open is rounding error
+                break
+            target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
+        unrestricted = None
+        policy = tidied(model, best[1])
+        if max_nodes is not None:
+            unrestricted = controller_value(model, policy)
+            policy = small_controller(model, policy, max_nodes, _cutting_stops(budget))
+            policy = tidied(model, policy)
+        lower = controller_value(model, policy)  # of the very policy that is handed out
+        if status == "closed" and upper - lower > allowed.gap(upper) + ROUNDING_GAP * scale:
+            status = "stalled"  # as good as it gets with so few nodes
+        if upper - lower <= 10 * ROUNDING_GAP * scale:
+            status = "optimal"
+        elif status == "closed":
+            status = "gap"
+    report(lower, upper)
+    return SearchResult(
+        policy, lower, upper, status, "stationary grid", search.nodes, budget.work, history,
+        unrestricted,
+    )  # fmt: skip
+
+
+def _cutting_stops(budget: Budget) -> Callable[[], bool]:
+    """Whether the search for small controllers must end; the work limit does not hold for it."""
+    least = budget.seconds + LEAST_CUTTING
+
+    def stop() -> bool:
+        late = budget.time_limit is not None and budget.seconds >= max(budget.time_limit, least)
+        return late or budget.interrupted.is_set()
+
+    return stop
+
+
+def controller_value(model: LatentMDP, policy: PolicyGraph) -> float:
+    """The exact value of a stationary policy, as `evaluate` has it."""
+    alpha, _ = discounted_values(model, policy, variances=False)
+    contexts = (model.nu * alpha[policy.root].T).sum(axis=1)
+    return float(model.w @ contexts)
+
+
+def tidied(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
+    """Without nodes that are never reached, equivalent ones merged; large ones as they are."""
+    if policy.N > MOST_TIDIED:
+        return policy
+    return policy.prune(model).merge()
+
+
+def _run(
+    search: StationarySearch,
+    target: Allowed,
+    budget: Budget,
+    memory: int,
+    M: int,
+    report: Callable[[float, float], None],
+) -> str:
+    """Let the search work until it is done or a limit is reached; says which."""
+    while True:
+        budget.work = search.work
+        low, high = search.bounds
+        report(low, high)
+        if high - low <= target.gap(high):
+            return "closed"
+        if budget.time_limit is not None:
+            most_nodes = int(search.tree.used[N_INNER]) + int(search.store.used[0])
+            last = EVALUATION_SECONDS * M * most_nodes
+            budget.kept_back = min(last, 0.5 * budget.time_limit)
+        if reason := budget.reason():
+            return reason
+        quantum = max(LEAST_QUANTUM, search.work // 200)
+        if budget.work_limit is not None:
+            quantum = min(quantum, budget.work_limit - search.work)
+        outcome = search.advance(quantum, target, budget, memory)
+        if outcome in ("memory", "stalled"):
+            budget.work = search.work
+            return budget.reason() or outcome

@@ -1,0 +1,175 @@
+"""Belief grids without a last step: both bounds at the vertices.
+
+Above, a value is right wherever the sweeps stop: they begin above the fixed point, and where every
+value falls by at least `x` in a sweep, all later sweeps together take off at least
+`x * discount / (1 - discount)` more, which is taken off at once (MacQueen and Porteus). Below, each
+vertex has a controller node, made from nodes that were there before, down to the corners: a
+context's own optimal policy.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.evaluation_stationary import context_values, discounted_values
+from latentmdp.kernels.beliefs import ObservationModel
+from latentmdp.kernels.history_grid import BeliefGrid
+from latentmdp.kernels.stationary_grid import (
+    FULL,
+    NodeStore,
+    make_nodes,
+    sweep_upper,
+    take_from_coarser,
+)
+from latentmdp.model import LatentMDP
+from latentmdp.planning.belief_grid import link_grid
+from latentmdp.policy import PolicyGraph
+
+SAFETY = 1e-13  # of values above, for rounding, relative to the largest
+CORNER_ROUNDS = 1_000  # a context's own policy is improved until it is optimal
+WORK_SHARE = 12  # observations at a vertex in a sweep that take a unit of work
+FIRST_ROOM = 1024  # of a new store
+
+Stop = Callable[[], Any]
+
+
+def known_contexts(model: LatentMDP, stop: Stop) -> tuple[Ints, Floats, int]:
+    """Each context as a problem of its own: `(actions (M, S), values (M, M, S), work)`.
+
+    `values[m, k]` are those of the policy for context `m` in context `k`. Policy iteration; told to
+    stop, it has any policies with their exact values.
+    """
+    M, S, A = model.sizes
+    action = model.row_reward.reshape(M, S, A).argmax(axis=2)
+    values, work = np.empty((M, M, S)), 0
+    for m in range(M):
+        first, end = model.indptr[m * S * A], model.indptr[(m + 1) * S * A]
+        ptr = model.indptr[m * S * A : (m + 1) * S * A] - first
+        prob, following = model.prob[first:end], model.next[first:end]
+        reward = model.row_reward[m * S * A : (m + 1) * S * A]
+        for _ in range(CORNER_ROUNDS):
+            policy = PolicyGraph.from_table(action[m], stationary=True)
+            own = context_values(model, policy, m)
+            work += 1 + len(model.next) // WORK_SHARE
+            q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(
+                S, A
+            )
+            now = q[np.arange(S), action[m]]
+            better = q.max(axis=1) > now + 1e-13 * np.abs(q).max()
+            if not better.any() or stop():
+                break
+            action[m] = np.where(better, q.argmax(axis=1), action[m])
+        policy = PolicyGraph.from_table(action[m], stationary=True)
+        values[m] = discounted_values(model, policy, variances=False)[0].T
+    return action, values, work
+
+
+class StationaryGrid:
+    """A grid, the nodes in force at its vertices, and what its making cost."""
+
+    def __init__(self, observations: ObservationModel, S: int, N: int) -> None:
+        self.observations, self.S = observations, S
+        grid = link_grid(observations, 0, S, N)
+        V = len(grid.belief)
+        self.grid: BeliefGrid = grid._replace(action=np.zeros((1, S, V), dtype=np.int32))
+        self.node_at: Ints = np.zeros((S, V), dtype=np.int64)
+        self.work, self.sweeps = 0, 0
+
+    def _spend(self) -> None:
+        self.sweeps += 1
+        V, J = len(self.grid.belief), len(self.observations.next)
+        self.work += V * J // WORK_SHARE + 1
+
+    def bound(self, start: Floats, tolerance: float, stop: Stop) -> None:
+        """Sweep the upper values down from `start (S, V)`, which must bound the optimum.
+
+        Ends where all later sweeps together would take off less than `tolerance`.
+        """
+        discount = self.observations.discount
+        further = discount / (1.0 - discount)
+        slack = SAFETY * max(float(np.abs(start).max()), 1e-300)
+        old, new = start.copy(), np.empty_like(start)
+        for sweep in range(int(40.0 / (1.0 - discount)) + 10):
+            least, most = sweep_upper(self.observations, self.grid, old, new)
+            self._spend()
+            if least > 2.0 * slack:
+                new -= further * (least - 2.0 * slack)
+                most -= least
+            np.minimum(old, new + slack, out=old)
+            if further * most <= tolerance or (sweep % 8 == 7 and stop()):
+                break
+        self.grid.upper[0] = old
+
+    def improve(self, store: NodeStore, least_gain: float, room: int, stop: Stop) -> NodeStore:
+        """Make new nodes at the vertices until none gains `least_gain`; the store may be larger."""
+        self.grid.alpha[0] = store.alpha[self.node_at]
+        sweep = 0
+        while sweep < int(40.0 / (1.0 - self.observations.discount)) + 10:
+            made = make_nodes(
+                self.observations, self.grid, self.node_at, store, least_gain, sweep % 2 == 1
+            )
+            self._spend()
+            if made == FULL:
+                if 2 * len(store.state) > room:
+                    break
+                store = enlarged(store)
+            else:
+                sweep += 1
+                if made == 0 or stop():
+                    break
+        return store
+
+
+def enlarged(store: NodeStore) -> NodeStore:
+    """With twice the room."""
+    parts = [np.concatenate([part, np.zeros_like(part)]) for part in store[1:]]
+    return NodeStore(store.used, *parts)
+
+
+def corner_grid(
+    model: LatentMDP, observations: ObservationModel, stop: Stop
+) -> tuple[StationaryGrid, NodeStore]:
+    """The coarsest grid: each context's own optimal policy in all contexts, and its value above.
+
+    The corner of context `m` in state `s` is node `m * S + s` of the store.
+    """
+    M, S, A = model.sizes
+    action, values, work = known_contexts(model, stop)
+    made = StationaryGrid(observations, S, 1)
+    made.work = work
+    width = int(np.diff(observations.ptr).max())
+    room = max(FIRST_ROOM, 2 * M * S)
+    store = NodeStore(
+        np.array([M * S]), np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64),
+        np.zeros((room, width), dtype=np.int64), np.zeros((room, M)),
+    )  # fmt: skip
+    store.state[: M * S] = np.tile(np.arange(S), M)
+    store.action[: M * S] = action.reshape(-1)
+    store.alpha[: M * S] = values.transpose(0, 2, 1).reshape(M * S, M)
+    for n in range(M * S):
+        sa = n % S * A + store.action[n]
+        after = observations.next[observations.ptr[sa] : observations.ptr[sa + 1]]
+        store.successor[n, : len(after)] = n // S * S + after.astype(np.int64)
+    context = made.grid.belief.argmax(axis=1)  # of each vertex
+    made.node_at[:] = context[None, :] * S + np.arange(S)[:, None]
+    made.grid.alpha[0] = store.alpha[made.node_at]
+    own = np.ascontiguousarray(values[context, context].T)  # (S, V)
+    above = np.empty_like(own)
+    least, _ = sweep_upper(observations, made.grid, own, above)
+    scale = max(float(np.abs(own).max()), 1e-300)
+    excess = max(-least, 0.0) + SAFETY * scale  # backed up, no value rises above `own + excess`
+    made.grid.upper[0] = own + excess / (1.0 - observations.discount)
+    return made, store
+
+
+def finer_grid(
+    observations: ObservationModel, coarser: StationaryGrid, N: int, tolerance: float, stop: Stop
+) -> StationaryGrid:
+    """The grid of resolution `N` with upper values, and nodes of a coarser one in force."""
+    made = StationaryGrid(observations, coarser.S, N)
+    start = np.empty_like(made.grid.upper[0])
+    take_from_coarser(made.grid, coarser.grid, coarser.node_at, start, made.node_at)
+    made.bound(start, tolerance, stop)
+    return made

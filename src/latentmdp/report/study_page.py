@@ -1,0 +1,268 @@
+"""The page of a study: regret by problem in small charts, tables to sort, who beats whom, profiles.
+
+Everything is made from the study's two tables (`Study.table`, `Study.curves`); charts are SVG that
+is drawn here, so the page opens at once also with thousands of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from latentmdp.errors import ModelError
+from latentmdp.experiments.compare import (
+    compare_all,
+    group_columns,
+    performance_profile,
+    with_learners,
+)
+from latentmdp.experiments.exponents import exponents, swept_numbers
+from latentmdp.formats.files import PathLike, write_atomically, writer_of
+from latentmdp.report.frame import render_page
+from latentmdp.report.html import Figure, count, number, section, table, tag
+from latentmdp.report.static_chart import Line, legend, line_chart
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BAND = (0.1, 0.9)  # quantiles over seeds
+MOST_PAIRS = 28  # of learners that are compared: all pairs of eight
+MOST_RUNS = 5000  # rows of the table of single runs
+NEED = "Sorting and filtering need JavaScript; charts, tables and text do not."
+
+
+def write_study_page(
+    path: PathLike,
+    runs: pd.DataFrame,
+    curves: pd.DataFrame,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write the page of a study's finished runs. `notes`: sentences about the rest of it."""
+    if not len(runs):
+        raise ModelError("a study's page needs at least one finished run; there is none yet")
+    runs = with_learners(runs)
+    groups = group_columns(runs)
+    names = list(dict.fromkeys(runs["learner"]))
+    lead = (
+        f"{count(len(names), 'learner')} on {count(_problems(runs, groups), 'problem')}, "
+        f"{count(runs['seed'].nunique(), 'seed')}, {count(len(runs), 'run')} in all. Values and "
+        "regret are exact."
+    )
+    words = tag("ul", *(tag("li", note) for note in notes)) if notes else Markup()
+    parts = [("short", "In short", section("short", "In short", words, _summary(runs, groups)))]
+    if len(curves):
+        parts.append(("regret", "Regret", _regret(with_learners(curves), groups, names)))
+    swept = swept_numbers(runs)
+    if swept:
+        parts.append(("scaling", "Scaling", _scaling(runs, swept, names)))
+    if len(names) > 1 and runs["seed"].nunique() > 1:
+        parts.append(("compare", "Who beats whom", _comparisons(runs, names)))
+    if len(names) > 1 and _problems(runs, groups) > 1:
+        parts.append(("profile", "Profiles", _profiles(runs, names)))
+    parts.append(("runs", "All runs", _all_runs(runs, groups)))
+    html = render_page(title, lead, parts, {}, ("study", "theme"), NEED)
+    write_atomically(path, writer_of(html.encode("utf-8")))
+
+
+def _problems(runs: pd.DataFrame, groups: Sequence[str]) -> int:
+    return len(runs[list(groups)].drop_duplicates())
+
+
+def _summary(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
+    """Median and spread over seeds, a row for each problem and learner."""
+    rows = []
+    for key, part in runs.groupby([*groups, "learner"], sort=False, dropna=False):
+        regret = part["regret"]
+        value = part["final_value"].median() if "final_value" in part else np.nan
+        rows.append((
+            label(groups, key[:-1]), key[-1], len(part), float(regret.median()),
+            float(regret.min()), float(regret.max()), Figure(f"{value:.6g}"),
+            round(float(part["seconds"].median()), 2) if "seconds" in part else Figure("–"),
+        ))  # fmt: skip
+    headers = [
+        "problem",
+        "learner",
+        "seeds",
+        "regret",
+        "lowest",
+        "highest",
+        "final value",
+        "seconds",
+    ]
+    return _sortable("Median over seeds, by problem and learner", headers, rows)
+
+
+def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -> Markup:
+    """A small chart for each problem: the median over seeds, and a band."""
+    words = (
+        "Regret is what was lost against the best known policy of the same class, summed over all "
+        "episodes; lines are medians over seeds, bands hold the middle 80% of them. On these axes "
+        "a line that bends down to level has found the best policy."
+    )
+    panels = []
+    for key, part in curves.groupby(list(groups), sort=False, dropna=False):
+        heading = label(groups, key)
+        lines = [_median_line(part, name, i) for i, name in enumerate(names)]
+        chart = line_chart(
+            [line for line in lines if line is not None], x_label="episodes", y_label="regret",
+            description=f"Regret over episodes: {heading}",
+        )  # fmt: skip
+        panels.append(tag("div", tag("h3", heading), chart, class_="panel", data_filter=heading))
+    search = _search("charts", "Show problems with", "regret-panels")
+    shown = tag("div", *panels, class_="panels", id="regret-panels")
+    return section("regret", "Regret", tag("p", words), legend(names), search, shown)
+
+
+def _median_line(part: pd.DataFrame, name: str, kind: int) -> Line | None:
+    found = part[part["learner"] == name]
+    if not len(found):
+        return None
+    by_point = found.groupby("episode")["regret"]
+    middle, low, high = (by_point.quantile(q) for q in (0.5, *BAND))
+    x = middle.index.to_numpy(dtype=np.float64)
+    band = (low.to_numpy(), high.to_numpy()) if found["seed"].nunique() > 1 else (None, None)
+    return Line(name, kind, x, middle.to_numpy(), *band)
+
+
+def _scaling(runs: pd.DataFrame, swept: Sequence[str], names: Sequence[str]) -> Markup:
+    """Exponents of regret in each numeric key that was swept."""
+    words = (
+        "How regret grows with a size that was swept: the slope on logarithmic axes, fitted for "
+        "each seed; the exponent is their mean, with Student's 95% interval over seeds. Dots are "
+        "geometric means over seeds."
+    )
+    parts: list[Any] = [tag("p", words), legend(names)]
+    for key in swept:
+        others = [name for name in group_columns(runs) if name != key]
+        found = exponents(runs, key)
+        rows = [
+            (label(others, row[others]), row["learner"], int(row["seeds"]),
+             Figure(f"{row['exponent']:.3f}"),
+             Figure("–" if row["seeds"] < 2 else f"{row['lower']:.3f} to {row['upper']:.3f}"))
+            for _, row in found.iterrows()
+        ]  # fmt: skip
+        panels = []
+        for place, part in runs[runs["regret"] > 0].groupby(others, sort=False, dropna=False):
+            heading = label(others, place)
+            chart = line_chart(
+                [_by_size(part, key, name, i) for i, name in enumerate(names)], x_label=key,
+                y_label="regret", dots=True, description=f"Regret by {key}: {heading}",
+            )  # fmt: skip
+            panels.append(tag("div", tag("h3", heading), chart, class_="panel"))
+        headers = ["problem", "learner", "seeds", "exponent", "interval"]
+        parts += [tag("h3", f"In {key}"), tag("div", *panels, class_="panels")]
+        parts.append(_sortable(f"Exponents in {key}", headers, rows))
+    return section("scaling", "Scaling", *parts)
+
+
+def _by_size(part: pd.DataFrame, key: str, name: str, kind: int) -> Line:
+    """The geometric mean of a learner's regret at each size."""
+    own = part[part["learner"] == name]
+    mean = np.exp(np.log(own["regret"]).groupby(own[key]).mean())
+    return Line(name, kind, mean.index.to_numpy(np.float64), mean.to_numpy(np.float64))
+
+
+def _comparisons(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
+    if len(names) * (len(names) - 1) // 2 > MOST_PAIRS:
+        few = tag("p", f"With {len(names)} learners there are too many pairs for one page; "
+                       "study.compare(a, b) compares two.")  # fmt: skip
+        return section("compare", "Who beats whom", few)
+    rows = []
+    for found in compare_all(runs):
+        for _, row in found.table.iterrows():
+            rows.append((
+                label(found.groups, row[list(found.groups)]), f"{found.a} against {found.b}",
+                Figure(f"{row.wins} of {row.seeds}"), row.difference,
+                Figure(f"{number(row.lower)} to {number(row.upper)}"),
+                Figure(f"{row.improvement:.2f}"), Figure(f"{row.p_corrected:.2g}"),
+            ))  # fmt: skip
+    words = (
+        "Paired by seed. The difference of regret is the first minus the second, with a 95% "
+        "bootstrap interval; below 0 the first is better. Improvement: the probability that a run "
+        "of the first has less regret than one of the second. p: Wilcoxon's signed-rank test, "
+        "corrected by Holm's method for all comparisons of this table together."
+    )
+    headers = ["problem", "pair", "wins", "difference", "interval", "improvement", "p"]
+    return section(
+        "compare", "Who beats whom", tag("p", words), _sortable("Comparisons", headers, rows)
+    )
+
+
+def _profiles(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
+    words = (
+        "How often a learner's regret is within a factor of the smallest on the same problem and "
+        "seed. Higher is better; at factor 1 it is how often the learner is the best."
+    )
+    if (runs["regret"] < 0).any():
+        words = "Some regrets are below 0 (the best known policy was not the best): no profile."
+        return section("profile", "Profiles", tag("p", words))
+    found = performance_profile(runs)
+    lines = []
+    for i, name in enumerate(names):
+        part = found[found["learner"] == name]
+        lines.append(Line(name, i, part["factor"].to_numpy(), part["share"].to_numpy()))
+    chart = line_chart(
+        lines, x_label="factor of the smallest regret", y_label="share of problems and seeds",
+        log_y=False, description="Performance profiles",
+    )  # fmt: skip
+    return section("profile", "Profiles", tag("p", words), legend(names), chart)
+
+
+def _all_runs(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
+    """Every run, up to a limit."""
+    shown = [c for c in ("learner", "seed", "regret", "final_value", "updates", "seconds")
+             if c in runs.columns]  # fmt: skip
+    rows = []
+    for _, run in runs.head(MOST_RUNS).iterrows():
+        cells = [_plain(run[c]) for c in shown]
+        rows.append((label(groups, run[list(groups)]), *cells))
+    parts = [_search("runs", "Show runs with", "table-runs")]
+    if len(runs) > MOST_RUNS:
+        left = count(len(runs) - MOST_RUNS, "run")
+        parts.append(tag("p", f"The first {number(MOST_RUNS)} are shown; {left} more are in the "
+                              "table that `latentmdp study table` writes."))  # fmt: skip
+    made = _sortable("All runs", ["problem", *(c.replace("_", " ") for c in shown)], rows, "runs")
+    return section("runs", "All runs", *parts, made)
+
+
+def label(groups: Sequence[str], values: Iterable[Any]) -> str:
+    """A problem in words: the model's name as the person gave it, then what was swept."""
+    words = []
+    for name, value in zip(groups, values, strict=True):
+        if name in ("model", "policy_class"):
+            words.append(str(value))
+        else:
+            shown = number(_plain(value)) if _numeric(value) else str(value)
+            words.append(f"{name} {shown}")
+    return ", ".join(words)
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python has it, whole ones as such; everything else as it is."""
+    if not _numeric(value):
+        return value
+    found = float(value)
+    return int(found) if found.is_integer() and abs(found) < 2**53 else found
+
+
+def _sortable(
+    caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], ident: str = ""
+) -> Markup:
+    """A table whose columns the page's script can sort."""
+    made = table(caption, headers, rows)
+    return tag("div", made, class_="sortable", id=f"table-{ident}" if ident else None)
+
+
+def _search(name: str, words: str, target: str) -> Markup:
+    """A field that hides what does not contain its words."""
+    field = tag("input", type="search", id=f"search-{name}", data_hides=target)
+    return tag("p", tag("label", words, for_=f"search-{name}"), " ", field, class_="tools")

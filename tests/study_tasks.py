@@ -1,0 +1,57 @@
+"""Functions that the tests' studies call: they say what they do in a file, and may misbehave."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def note(folder: str, text: str) -> None:
+    """Add a line to a log; one write, so that lines of several processes stay whole."""
+    with open(Path(folder) / "log", "a") as file:
+        file.write(text + "\n")
+
+
+def draw(folder: str = "", seconds: float = 0.0, seed: int = 0, stream: int = 0, x: float = 0.0):
+    """A number that depends on the stream alone; logged when it is computed."""
+    import numpy as np
+
+    time.sleep(seconds)
+    if folder:
+        note(folder, f"{stream}")
+    return {"number": float(np.random.default_rng(stream).random()) + x, "regret": 1.0 * seed}
+
+
+def nothing(seed: int, stream: int, x: int = 0):
+    """As little as possible."""
+    return {"number": stream % 1000}
+
+
+def dies(folder: str, seed: int, stream: int):
+    """Seed 1 kills its worker, always; others are well."""
+    note(folder, f"seed {seed}")
+    if seed == 1:
+        print("these are my last words", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": seed}
+
+
+def dies_twice(folder: str, seed: int, stream: int):
+    """Kills its worker at the first two tries."""
+    tries = Path(folder) / "log"
+    note(folder, "try")
+    if len(tries.read_text().split("\n")) - 1 < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": 7}
+
+
+def raises(seed: int, stream: int):
+    """A bug of the person's own."""
+    if seed == 0:
+        raise KeyError("a missing thing")
+    return {"number": seed}
+
+
+def odd(seed: int, stream: int):
+    """No plain result."""
+    return {"number": [1, 2]}

@@ -1,0 +1,161 @@
+"""Studies on a Dask cluster: the same bits, and whatever is killed, nothing is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import latentmdp as lm
+from process_tree import needs_proc, wait_until
+from study_kills import HERE, bits, finish, run_to_end, start, write_study
+
+pytest.importorskip("distributed")
+
+DIES = f"""
+[[tasks]]
+name = "dies"
+function = "{HERE}/study_tasks.py:dies"
+arguments = {{ folder = "%s" }}
+seeds = [0, 1]
+"""
+
+
+class Cluster:
+    """A scheduler and two workers as a deployment starts them: processes of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "scheduler.json"
+        self._file.unlink(missing_ok=True)
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        self.address = wait_until(self._address)
+        self.workers = [
+            self._start("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(2)
+        ]
+
+    def _start(self, *arguments: str) -> subprocess.Popen:
+        more = ["--scheduler-file", str(self._file)] if arguments[0] == "scheduler" else []
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments, "--no-dashboard", *more],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _address(self) -> str | None:
+        try:
+            return json.loads(self._file.read_text())["address"]
+        except (OSError, ValueError):
+            return None
+
+    def lose_worker(self) -> None:
+        """Kill one; the deployment starts another."""
+        self.workers[0].kill()
+        self.workers[0].wait()
+        self.workers = [*self.workers[1:], self._start("worker", self.address, "--nthreads", "1",
+                                                       "--no-nanny")]  # fmt: skip
+
+    def lose_scheduler(self) -> None:
+        self.scheduler.kill()
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.wait()
+
+
+def test_the_same_bits_and_a_killer_set_aside(tmp_path):
+    calm = write_study(tmp_path / "calm", folder=tmp_path, seeds=4, seconds=0, learners=1,
+                       episodes=1000)  # fmt: skip
+    assert run_to_end(calm)[0] == 0
+    expected = bits(lm.Study.load(calm).table())
+    path = write_study(tmp_path / "dask", folder=tmp_path, seeds=4, seconds=0, learners=1,
+                       episodes=1000)  # fmt: skip
+    path.write_text(path.read_text() + DIES % tmp_path)
+    code, errors = run_to_end(path, "--engine", "dask")
+    assert code == 1, errors  # a run has failed
+    study = lm.Study.load(path)
+    found = bits(study.table())
+    assert "dies" in set(found["task"])
+    pd.testing.assert_frame_equal(found.loc[expected.index, expected.columns], expected)
+    (failure,) = study.status()["failures"]
+    assert failure["id"].startswith("dies-1-")
+    assert "its worker died 3 times" in failure["error"]
+    assert (tmp_path / "log").read_text().count("seed 1") == 3
+
+
+def struck(tmp_path, strikes, seed, **values):
+    """Kill workers and schedulers at random moments; compare with a study at peace."""
+    calm = write_study(tmp_path / "calm", folder=tmp_path, **values)
+    began = time.monotonic()
+    assert run_to_end(calm)[0] == 0
+    length = time.monotonic() - began
+    expected = bits(lm.Study.load(calm).table())
+    random = np.random.default_rng(seed)
+    path = write_study(tmp_path / "struck", folder=tmp_path, **values)
+    study = lm.Study.load(path)
+    streams = {run.id: str(run.stream) for run in study.spec.runs()}
+    left = strikes
+    while left:
+        with Cluster(tmp_path) as cluster:
+            (tmp_path / "log").write_text("")
+            before = set(bits(study.table()).index)
+            command = start(path, "--scheduler", cluster.address)
+            lost = False
+            while left and not lost and command.process.poll() is None:
+                time.sleep(float(random.uniform(0.0, length)))
+                lost = left % 2 == 1
+                cluster.lose_scheduler() if lost else cluster.lose_worker()
+                left -= 1
+            code, errors = finish(command)
+            assert code in (0, 2) if lost else code == 0, errors
+            if code == 2:
+                assert errors.split("\n")[-2].startswith("latentmdp: Dask's scheduler"), errors
+            assert "Traceback" not in errors, errors
+            again = set((tmp_path / "log").read_text().split())
+            assert not again & {streams[id] for id in before}, "an acknowledged run was done again"
+            if len(bits(study.table())) == len(expected) and left:
+                pd.testing.assert_frame_equal(bits(study.table()), expected)
+                os.rename(path.with_suffix(""), tmp_path / f"done-{left}")
+    code, errors = run_to_end(path)  # the rest on the other engine
+    assert code == 0, errors
+    pd.testing.assert_frame_equal(bits(study.table()), expected)
+
+
+@needs_proc
+def test_a_worker_and_a_scheduler_are_killed(tmp_path):
+    struck(tmp_path, 2, seed=0, seeds=8, seconds=0.1)
+
+
+@needs_proc
+@pytest.mark.slow
+def test_killed_at_a_hundred_moments(tmp_path):
+    struck(tmp_path, 100, seed=1, seeds=16, seconds=0.1, learners=6, episodes=3e5)
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
+    path = write_study(tmp_path / "s", folder=tmp_path, seeds=1, seconds=0)
+    code, errors = run_to_end(path, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert errors.split("\n")[-2].startswith("latentmdp: Dask's scheduler tcp://127.0.0.1:9 must")
+    assert "Traceback" not in errors
+
+
+@needs_proc
+def test_ctrl_c_leaves_no_process(tmp_path):
+    path = write_study(tmp_path / "s", folder=tmp_path, seeds=100, seconds=0.1)
+    command = start(path, "--engine", "dask")
+    workers = command.wait_for("spawn_main", 2)
+    wait_until(lambda: (tmp_path / "log").read_text())
+    os.killpg(command.process.pid, signal.SIGINT)
+    code, errors = finish(command)
+    assert code == 130, errors
+    assert "Traceback" not in errors
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10)

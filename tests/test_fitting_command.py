@@ -1,0 +1,117 @@
+"""`latentmdp fit`: from the shipped log to a model, a policy and a page, as a new user would."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import latentmdp as lm
+from latentmdp.cli import run
+from report_pages import HOSTILE, Page
+
+LOG = Path(__file__).parents[1] / "examples" / "maintenance_log.csv"
+COLUMNS = ["--episode", "job", "--step", "week", "--state", "condition", "--reward", "profit",
+           "--context", "fault", "--terminated", "stopped"]  # fmt: skip
+
+
+def test_the_shipped_log_is_what_its_script_makes(tmp_path):
+    import runpy
+    import sys
+
+    script, path = LOG.with_suffix(".py"), tmp_path / "log.csv"
+    before, sys.argv = sys.argv, [str(script), str(path)]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    finally:
+        sys.argv = before
+    assert path.read_bytes() == LOG.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The whole command, once: the folder, and what it printed as JSON."""
+    import contextlib
+    import io
+
+    folder = tmp_path_factory.mktemp("fit")
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        code = run(
+            ["fit", str(LOG), *COLUMNS, "--prior", "0.1", "--out", str(folder / "m.npz"),
+             "--policy", str(folder / "p.json"), "--report", str(folder / "page.html"),
+             "--time-limit", "8", "--json"]
+        )  # fmt: skip
+    assert code == 0
+    return folder, json.loads(text.getvalue().splitlines()[-1])
+
+
+def test_one_command_gives_a_model_a_policy_and_a_page(made):
+    folder, facts = made
+    assert (facts["rows"], facts["episodes"], facts["M"], facts["H"]) == (2377, 300, 3, 12)
+    model = lm.load(folder / "m.npz")
+    policy = lm.load_policy(folder / "p.json", model)
+    value = lm.evaluate(model, policy).value
+    assert value == pytest.approx(facts["decision"]["memory"]["value"])
+    order = [facts["decision"][name]["value"] for name in ("logged", "markov", "memory", "knowing")]
+    assert order == sorted(order)
+    assert facts["decision"]["gain"]["lower"] > 0
+    assert model.state_names == ("noisy", "rough", "smooth", "(end)")
+
+
+def test_the_page_says_what_to_do_without_javascript(made):
+    folder, _ = made
+    page = Page((folder / "page.html").read_text(encoding="utf-8"))
+    text = " ".join(page.texts)
+    for words in ("What to do", "best policy with memory", "grease", "tells most", "tighten in",
+                  "Can the data tell contexts apart?", "what knowing the context"):  # fmt: skip
+        assert words in text, words
+    assert not page.open
+    assert [source["name"] for source in page.data["sources"]] == ["with memory", "without memory"]
+    assert "://" not in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_summary_for_people(capsys):
+    assert run(["fit", str(LOG), *COLUMNS]) == 0
+    text = capsys.readouterr().out
+    for words in ("2,377 rows, 300 episodes", "bearing", "told apart", "were never seen"):
+        assert words in text
+
+
+def test_names_from_a_log_cannot_break_the_page(tmp_path):
+    import pandas as pd
+
+    from latentmdp.fitting.decision import decide
+    from latentmdp.report.fit_page import write_fit_page
+
+    rows = [
+        (e, HOSTILE[e % 2], HOSTILE[2 + (e + t) % 4], HOSTILE[6 + t % 2], 1.0)
+        for e in range(6) for t in range(2)
+    ]  # fmt: skip
+    log = pd.DataFrame(rows, columns=["episode", "context", "state", "action", "reward"])
+    found = lm.fit(log)
+    decision = decide(found, draws=20, time_limit=4.0)
+    write_fit_page(tmp_path / "page.html", found, found.summary(), decision, command=HOSTILE[0])
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert len(page.scripts) == 2
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert page.data["models"][0]["contextNames"] == list(found.names["contexts"])
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["none.csv"], "no such file"),
+    ([str(LOG)], "must have a column 'episode' for the episode; its columns are job, week"),
+    ([str(LOG), *COLUMNS, "--out", "m.txt"], "--out must end in .npz or .json"),
+    ([str(LOG), *COLUMNS, "--report", "page.pdf"], "--report must end in .html"),
+    ([str(LOG), *COLUMNS, "--plan", "--objective", "best"], "objective must be mean"),
+    ([str(LOG), *COLUMNS, "--unseen", "no"], "unseen must be one of"),
+    ([str(LOG), *COLUMNS, "--context", "week"], "each column must have one meaning"),
+    ([str(LOG), *COLUMNS, "--state", "fault"], "each column must have one meaning"),
+    ([str(LOG), *COLUMNS, "--reward", "action"], "'action' was named twice"),
+])  # fmt: skip
+def test_mistakes_get_one_line(arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["fit", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())

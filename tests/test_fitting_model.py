@@ -1,0 +1,198 @@
+"""The fitted model: priors, what is assumed where nothing was seen, rewards, what is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import latentmdp as lm
+from logs import everything, random_log, roll
+from strategies import random_model
+
+
+def two_contexts():
+    """In A action x stays and y moves; B has seen x alone, and u alone."""
+    return pd.DataFrame(
+        {"episode": [1, 1, 2, 2, 3, 3], "context": list("AAAABB"), "state": list("uuuvuu"),
+         "action": list("xyyxxx"), "reward": [-1.0, -2.0, -2.0, -3.0, -1.0, -1.0],
+         "next_state": list("uvvvuu")}
+    )  # fmt: skip
+
+
+def test_unseen_actions_change_nothing_and_never_look_free():
+    found = lm.fit(two_contexts(), unseen="self")
+    model = found.model
+    assert model.P[1, 0, 1].tolist() == [1.0, 0.0]  # B, u, y
+    assert model.R[1, 0, 1] == -3.0  # the least seen: costs must not vanish
+    assert len(found.estimate.unseen) == 4  # (A, v, y), (B, u, y), (B, v, x), (B, v, y)
+    positive = lm.fit(two_contexts().assign(reward=1.0))
+    assert positive.model.row_reward.min() == 0.0
+
+
+def test_unseen_actions_may_lead_anywhere_or_be_refused_or_unavailable():
+    assert lm.fit(two_contexts(), unseen="uniform").model.P[1, 0, 1].tolist() == [0.5, 0.5]
+    with pytest.raises(lm.ModelError, match="4 of 8 were not, first action 'y' in state 'v'"):
+        lm.fit(two_contexts(), unseen="refuse")
+    found = lm.fit(two_contexts(), unseen="unavailable")
+    assert found.model.allowed.tolist() == [[True, False], [True, False]]
+    plan = found.plan(gap=None)
+    assert (plan.policy.action == 0).all()
+    for model in found.sample(3, 0):
+        assert np.allclose(np.add.reduceat(model.prob, model.indptr[:-1]), 1.0)
+        dup = model.indptr[1] - model.indptr[0]
+        first, second = (model.prob[model.indptr[i] : model.indptr[i] + dup] for i in (0, 1))
+        assert np.array_equal(first, second)  # rows of unavailable actions repeat their stand-in
+
+
+def test_a_prior_reaches_what_other_contexts_have_shown():
+    log = two_contexts()
+    log.loc[5, "next_state"] = "v"
+    found = lm.fit(log, prior=0.5)
+    assert found.model.P[0, 0, 0].tolist() == [0.75, 0.25]  # A, u, x: seen once, u; v seen in B
+    assert found.model.P[1, 0, 0].tolist() == [0.5, 0.5]
+    assert found.model.w.tolist() == [2.5 / 4, 1.5 / 4]
+    assert found.model.P[0, 0, 1].tolist() == [0.0, 1.0]  # nobody saw y stay
+
+
+def test_noisy_rewards_become_hidden_means_and_that_is_said():
+    log = two_contexts()
+    log.loc[4, "reward"] = 0.0
+    found = lm.fit(log)
+    assert not found.model.observe_rewards
+    assert found.model.R[1, 0, 0] == -0.5
+    assert "rewards are noisy: 1 of 4" in str(found.summary())
+    assert "first (B, u, x, u)" in str(found.summary())
+    with pytest.raises(lm.ModelError, match="observed rewards must be the same each time"):
+        lm.fit(log, observe_rewards=True)
+    assert not lm.fit(two_contexts(), observe_rewards=False).model.observe_rewards
+    drawn = [model.R[1, 0, 0] for model in found.sample(400, 0)]
+    assert np.std(drawn) == pytest.approx(found.estimate.error.max(), rel=0.2)
+
+
+def test_known_rewards_weights_and_first_states_are_taken_as_they_are():
+    R = np.arange(8.0).reshape(2, 2, 2)
+    known = {"R": R, "w": [0.25, 0.75], "nu": [[0.5, 0.5], [1.0, 0.0]]}
+    found = lm.fit(two_contexts(), known=known)
+    assert np.array_equal(found.model.R, R)
+    for model in found.sample(3, 1):
+        assert np.array_equal(model.w, [0.25, 0.75])
+        assert np.array_equal(model.nu, known["nu"])
+        assert np.array_equal(model.R, R)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 2.0]))
+def test_draws_are_models_with_the_fits_outcomes_and_its_mean(seed, prior):
+    rng = np.random.default_rng(seed)
+    found = lm.fit(random_log(rng), prior=prior)
+    for model in found.sample(3, seed):
+        assert np.array_equal(model.next, found.model.next)
+        assert np.array_equal(model.symbol, found.model.symbol)
+        assert (model.prob > 0).all()
+        assert np.allclose(np.add.reduceat(model.prob, model.indptr[:-1]), 1.0, atol=1e-12)
+        assert model.w.sum() == pytest.approx(1.0)
+        assert np.allclose(model.nu.sum(axis=1), 1.0)
+        checked = model.replace(horizon=model.horizon)  # goes through all checks
+        assert checked.max_return == pytest.approx(model.max_return)
+    one, two = found.sample(2, seed), found.sample(5, seed)
+    assert np.array_equal(one[1].prob, two[1].prob)
+
+
+def test_the_mean_of_draws_is_the_model():
+    """Means of 4000 draws are within 5 standard errors: a false alarm in 10^5 runs, 60 numbers."""
+    model = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=2")
+    found = lm.fit(roll(model, 30, np.random.default_rng(1)), known=everything(model), prior=0.5)
+    draws = np.array([drawn.prob for drawn in found.sample(4000, 0)])
+    error = draws.std(axis=0) / np.sqrt(4000)
+    assert (np.abs(draws.mean(axis=0) - found.model.prob) <= 5 * error + 1e-12).all()
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32 - 1))
+def test_worth_is_the_value_in_the_model_and_quantiles_of_draws(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, negative=True, discounted=False)
+    found = lm.fit(roll(model, 20, rng), known=everything(model), horizon=model.H)
+    table = rng.integers(0, model.A, (model.H, found.model.S))
+    worth = found.evaluate(table, level=0.8, draws=50, seed=3)
+    policy = lm.PolicyGraph.from_table(table)
+    assert worth.value == lm.evaluate(found.model, policy).value
+    values = [lm.evaluate(drawn, policy).value for drawn in found.sample(50, 3)]
+    assert (worth.lower, worth.upper) == pytest.approx(np.quantile(values, [0.1, 0.9]))
+    assert worth.assumed_steps >= 0.0
+
+
+def test_intervals_cover_about_as_often_as_they_say():
+    """60 logs: fewer than 49 covers of 95% have a chance of 2e-5 (docs have 200 logs a line)."""
+    model = lm.make("bandit:arms=2,contexts=2,horizon=4,seed=0")
+    policy = lm.plan(model, "markov", gap=None).policy
+    truth, rng, hits = lm.evaluate(model, policy).value, np.random.default_rng(5), 0
+    for k in range(60):
+        log = roll(model, 100, rng)
+        found = lm.fit(log, prior=0.5, known=everything(model), horizon=model.H)
+        worth = found.evaluate(policy, draws=100, seed=k)
+        hits += worth.lower <= truth <= worth.upper
+    assert hits >= 49
+
+
+def test_plans_by_objective():
+    model = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=2")
+    found = lm.fit(roll(model, 60, np.random.default_rng(1)), known=everything(model), prior=0.5)
+    mean = found.plan("mean", gap=None, draws=100)
+    assert mean.score == mean.lower == lm.plan(found.model, gap=None).lower
+    assert mean.worth.value == pytest.approx(mean.score)
+    careful = found.plan("quantile:0.05", "markov", candidates=3, draws=100)
+    other = found.plan("mean", "markov", draws=100)
+    assert careful.candidates == 4
+    assert careful.worth.quantile(0.05) == careful.score
+    assert careful.score >= other.worth.quantile(0.05) - 0.02  # of fresh draws
+    for wrong in ("worst", "quantile", "quantile:0", "quantile:x", "quantile:1", 3):
+        with pytest.raises(lm.ModelError, match="objective must be mean"):
+            found.plan(wrong)
+    with pytest.raises(lm.ModelError, match="level must lie"):
+        found.evaluate(mean.policy, level=1.0)
+    with pytest.raises(lm.ModelError, match="draws must be"):
+        found.evaluate(mean.policy, draws=1)
+
+
+def test_a_summary_says_what_matters():
+    found = lm.fit(two_contexts())
+    text = str(found.summary())
+    for words in ("6 rows, 3 episodes: 2 contexts, 2 states, 2 actions, horizon 2",
+                  "column 'next_state' was taken as the next state", "A / B:",
+                  "4 of 8 (context, state, action) were never seen", "pays -3"):  # fmt: skip
+        assert words in text
+    weights = found.summary().contexts
+    assert weights[0].lower < 2 / 3 < weights[0].upper
+    assert found.summary().to_dict()["unseen_rows"] == 4
+
+
+def test_evidence_tells_contexts_apart_when_they_are_and_only_then():
+    model = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=2")
+    rng = np.random.default_rng(0)
+    log = roll(model, 300, rng).assign(reward=0.0)
+    assert lm.fit(log).summary().pairs[0].log_bayes > 5.0
+    same = log.assign(context=log["episode"] % 2)  # labels that say nothing
+    pair = lm.fit(same).summary().pairs[0]
+    assert pair.log_bayes < 0.0
+    assert pair.verdict == "alike, as far as seen"
+    paid = log.assign(reward=log["context"] * 1.0)
+    assert lm.fit(paid).summary().pairs[0].verdict == "told apart by rewards"
+
+
+def test_log_bayes_factors_are_ratios_of_sequential_predictions():
+    from latentmdp.fitting.evidence import log_bayes_factors
+
+    def sequential(counts):
+        """log p of one sequence with these counts, outcome by outcome."""
+        seen, found = np.zeros(len(counts)), 0.0
+        for outcome in np.repeat(np.arange(len(counts)), counts):
+            found += np.log((seen[outcome] + 0.5) / (seen.sum() + 0.5 * len(counts)))
+            seen[outcome] += 1
+        return found
+
+    mine, theirs = np.array([3, 0, 2]), np.array([0, 4, 1])
+    expected = sequential(mine) + sequential(theirs) - sequential(mine + theirs)
+    found = log_bayes_factors(np.zeros(3, dtype=int), mine, theirs, 1)
+    assert found[0] == pytest.approx(expected)

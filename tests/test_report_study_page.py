@@ -1,0 +1,95 @@
+"""The page of a study: complete, escaped, quick, and sortable in a browser."""
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from latentmdp.errors import ModelError
+from latentmdp.experiments.exponents import exponents, swept_numbers
+from latentmdp.report.static_chart import Line, line_chart
+from latentmdp.report.study_page import label, write_study_page
+
+HOSTILE = "<script>alert(1)</script>&'"
+
+
+LEARNERS = ("mvp", "bernstein")
+
+
+def study_tables(models=("maze", HOSTILE), sizes=(4, 8, 16), seeds=3, learners=LEARNERS):
+    """A made-up study: regret grows like `H^0.5` times a learner's constant."""
+    rng = np.random.default_rng(0)
+    rows, curves = [], []
+    episode = np.unique(np.geomspace(1, 10**6, 30).astype(int))
+    for model, H, (i, name), seed in itertools.product(
+        models, sizes, enumerate(learners), range(seeds)
+    ):
+        regret = (1 + i) * H**0.5 * 100 * np.exp(rng.normal(0, 0.05))
+        key = {"model": model, "H": H, "algorithm": name, "policy_class": "markov",
+               "episodes": 10**6, "seed": seed}  # fmt: skip
+        rows.append(key | {"regret": regret, "final_value": 0.9, "updates": 40, "seconds": 0.5})
+        curves.append(pd.DataFrame(key | {"episode": episode, "regret": regret * (episode / 1e6)}))
+    return pd.DataFrame(rows), pd.concat(curves, ignore_index=True)
+
+
+def test_the_page_has_every_part_and_no_name_breaks_out(tmp_path):
+    runs, curves = study_tables()
+    write_study_page(tmp_path / "p.html", runs, curves, title=HOSTILE, notes=["1 run failed"])
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    for words in ("In short", "Regret", "Scaling", "Who beats whom", "Profiles", "All runs"):
+        assert f">{words}</h2>" in html
+    assert "<script>alert" not in html
+    assert html.count("<svg") >= len(runs.groupby(["model", "H"]))
+    assert "1 run failed" in html
+    assert not re.search(r"https?://", html.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_exponents_are_the_slopes():
+    runs, _ = study_tables()
+    assert swept_numbers(runs) == ["H"]
+    found = exponents(runs, "H")
+    assert len(found) == 4
+    assert (abs(found.exponent - 0.5) < 0.15).all()
+    assert (found.lower <= found.exponent).all()
+    assert (found.seeds == 3).all()
+
+
+def test_two_sizes_make_no_exponent():
+    runs, _ = study_tables(sizes=(4, 8))
+    assert swept_numbers(runs) == []
+
+
+def test_a_thousand_runs_take_little_space(tmp_path):
+    runs, curves = study_tables(models=[f"m{i}" for i in range(17)], seeds=10)
+    assert len(runs) >= 1000
+    write_study_page(tmp_path / "p.html", runs, curves, title="many")
+    assert (tmp_path / "p.html").stat().st_size < 3_000_000
+
+
+def test_small_studies_leave_out_what_they_cannot_say(tmp_path):
+    runs, curves = study_tables(models=("maze",), sizes=(4,), seeds=1, learners=("mvp",))
+    write_study_page(tmp_path / "p.html", runs, curves, title="one run")
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Who beats whom" not in html
+    assert "Profiles" not in html
+
+
+def test_a_study_without_runs_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="at least one finished run"):
+        write_study_page(tmp_path / "p.html", pd.DataFrame(), pd.DataFrame(), title="none")
+
+
+def test_charts_leave_out_what_a_logarithm_cannot_show():
+    line = Line("a", 0, np.array([0.0, 1.0, 10.0]), np.array([1.0, 0.0, 5.0]))
+    chart = line_chart([line], x_label="x", y_label="y", description="d")
+    assert chart.count("<circle") == 1
+    nothing = line_chart([line._replace(y=np.zeros(3))], x_label="x", y_label="y", description="d")
+    assert "nothing to draw" in nothing
+
+
+def test_labels_have_names_as_given_and_numbers_for_people():
+    names = ["model", "H", "policy_class", "episodes"]
+    found = label(names, ["my maze", np.int64(16), "markov", 10**9])
+    assert found == "my maze, H 16, markov, episodes 10⁹"
