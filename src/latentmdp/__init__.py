@@ -12,6 +12,7 @@ _HOME = {
     "ModelError": "errors",
     "LatentMDP": "model",
     "Layout": "model",
+    "TimedLatentMDP": "timed",
     "PolicyGraph": "policy",
     "Cursor": "cursor",
     "initial_belief": "belief",
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
     from latentmdp.experiments.study import Study, load_runs, sweep
     from latentmdp.fitting import Fit, fit
+    from latentmdp.fitting.off_policy import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.timed import TimedLatentMDP
     from latentmdp.trajectories import rollout
 
 
