@@ -25,6 +25,7 @@ from latentmdp.formats.files import PathLike, as_path, make_folder, shown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from latentmdp.experiments.compare import Comparison
     from latentmdp.learning.run import Run
     from latentmdp.model import LatentMDP
 
@@ -177,6 +178,28 @@ class Study:
                 points = {"episode": row.curve[0], "regret": row.curve[1]}
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
+
+    def compare(self, a: str, b: str, **how: Any) -> Comparison:
+        """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
+
+        Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
+        `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
+        """
+        from latentmdp.experiments.compare import compare  # which loads slowly
+
+        return compare(self.table(), a, b, **how)
+
+    def profile(self, metric: str = "regret") -> pd.DataFrame:
+        """How often each learner is within a factor of the best: `learner, factor, share`."""
+        from latentmdp.experiments.compare import performance_profile  # which loads slowly
+
+        return performance_profile(self.table(), metric=metric)
+
+    def exponents(self, key: str, metric: str = "regret") -> pd.DataFrame:
+        """How the metric grows with a swept key: slopes on logarithmic axes, with intervals."""
+        from latentmdp.experiments.exponents import exponents  # which loads slowly
+
+        return exponents(self.table(), key, metric)
 
     def _rows(
         self, only: str | None = None, curve: bool = False
