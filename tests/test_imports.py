@@ -24,7 +24,7 @@ LAYERS = [
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
     | {"folding"},
-    {"evaluation", "drawing", "environments", "trajectories"},
+    {"evaluation", "drawing", "environments", "trajectories", "datasets"},
     {"planning"},
     {"optimism"},
     {"learning", "fitting"},

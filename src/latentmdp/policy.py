@@ -114,6 +114,7 @@ class PolicyGraph:
         node: ArrayLike,
         root: ArrayLike,
         default: ArrayLike,
+        *,
         stationary: bool = False,
     ) -> "PolicyGraph":
         """From arrays with nodes and successors in any order; sorts and checks. `O(N + E)` logs."""

@@ -133,6 +133,7 @@ def _table(model: LatentMDP, share: np.ndarray, when: str, ax: "Axes | None") ->
                 ax.text(
                     j, i, f"{share[s, a]:.1%}", ha="center", va="center", fontsize=7, color=colour
                 )
-    note = " (×: unavailable)" if model.allowed is not None else ""
+    crossed = model.allowed is not None and not model.allowed[np.ix_(shown, actions)].all()
+    note = " (×: unavailable)" if crossed else ""
     ax.set_title(f"policy {when}: how likely state and action are{note}", fontsize=10)
     return ax

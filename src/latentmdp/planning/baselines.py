@@ -25,7 +25,7 @@ ClockCheck = Callable[[], None]  # called between two pieces of work; raises to 
 
 
 def _never_stop() -> None:
-    """The clock is not looked at."""
+    """A clock check that never stops the work."""
 
 
 def weight_select_update(model: AnyModel) -> PolicyGraph:

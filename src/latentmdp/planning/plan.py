@@ -34,7 +34,8 @@ class Plan:
 
     `lower` is the exact value of `policy`. `status`: `optimal` (closed, up to rounding error),
     `gap` (as close as asked), `time` (also for the work limit), `memory`, `interrupted` (Ctrl-C),
-    or `stalled` (nothing it can still do would move a bound in reasonable time).
+    or `stalled` (the method has done all that it does: `ascent` and baselines prove nothing by
+    themselves; otherwise what is open is rounding error).
     """
 
     policy: PolicyGraph

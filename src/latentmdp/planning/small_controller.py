@@ -104,7 +104,7 @@ class _Small:
         place[kept] = np.arange(n)
         successor = np.zeros((n, int(np.diff(ptr).max())), dtype=np.int64)
         by_state = [np.flatnonzero(state == s) for s in range(self.model.S)]
-        for i in range(n):
+        for i in range(n):  # who led to a node that is gone goes to the best that is left
             sa = state[i] * A + action[i]
             o = np.arange(ptr[sa], ptr[sa + 1])
             following = self.observations.next[o].astype(np.int64)
@@ -117,10 +117,10 @@ class _Small:
                 to[j] = near[np.argmax(large.alpha[kept[near]] @ weight)]
             successor[i, : len(o)] = to
         root = np.empty(len(self.start.state), dtype=np.int64)
-        for j, s in enumerate(self.start.state):
-            near = by_state[s]
-            own = place[policy.root[s]]
-            root[j] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[j])]
+        for i, first in enumerate(self.start.state):
+            near = by_state[first]
+            own = place[policy.root[first]]
+            root[i] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[i])]
         self.c = SmallController(
             state, action.copy(), successor, np.ones(n, dtype=np.int64), root,
             np.empty((self.model.M, n, n)), np.empty((n, self.model.M)),
