@@ -36,6 +36,7 @@ from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
 DIFFERENT = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
+MASKED = lm.make("maze:size=2,goals=2,horizon=3,blocked=1")
 LARGEST = 10**5  # steps x states x contexts that are evaluated
 
 
@@ -45,6 +46,10 @@ LARGEST = 10**5  # steps x states x contexts that are evaluated
 def make_model(folder, name):
     if name == "sparse.npz":
         write_npz(folder / name, model_document(DIFFERENT, dense=False), level=0)
+    elif name == "masked-sparse.npz":
+        write_npz(folder / name, model_document(MASKED, dense=False), level=0)
+    elif name.startswith("masked"):
+        lm.save(MASKED, folder / name)
     elif name == "numbers.csv":
         lm.save(DIFFERENT, folder / name)
     else:
@@ -133,7 +138,7 @@ def use_model(folder, name):
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
-        policy = lm.PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
+        policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 0], (model.H, 1)))
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")
     assert lm.load(folder / "again.npz") == model
@@ -233,6 +238,7 @@ LEARNERS = (
 )  # fmt: skip
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
+    **dict.fromkeys(("masked.json", "masked-sparse.npz"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "numbers.csv", *BESIDE), (make_model, use_model)),
     **dict.fromkeys(("model.pomdp", "saved.pomdp", "model.pomdpx"), (make_pomdp, use_pomdp)),
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),

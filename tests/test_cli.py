@@ -221,7 +221,6 @@ def test_version_and_help(run):
         (["convert", "maze"], "Missing argument 'OUT'"),
         (["convert", "maze", "m.txt"], "must end in one of .npz, .json, .csv"),
         (["convert", "maze", "no/such/folder/m.npz"], "its folder does not exist"),
-        (["convert", "garnet", "m.csv"], "uniform weights only"),
         (["evaluate", "maze"], "Missing argument 'POLICY'"),
         (["evaluate", "maze", "none.json"], "none.json: there is no such file"),
         (["evaluate", "maze", "maze"], "a policy must end in one of"),

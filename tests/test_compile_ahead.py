@@ -35,7 +35,7 @@ load_all()
 print(*(kernel.py_func.__name__ for kernel in _cache._cold))
 """
 # part of the kernels that call them (`optimistic_step.py`), so not compiled by themselves
-NOT_IN_USE = {"bonus_backup", "bonus_push", "box_backup", "box_push"}
+NOT_IN_USE = {"visit_bonus_rows", "visit_box_rows", "sort_defaults"}
 PLAN = """
 for spec in ("maze:size=3,goals=2,horizon=6", "riverswim", "hard:contexts=2,states=11"):
     for hidden in (False, True):

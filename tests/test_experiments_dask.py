@@ -152,8 +152,10 @@ def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
 def test_ctrl_c_leaves_no_process(tmp_path):
     path = write_study(tmp_path / "s", folder=tmp_path, seeds=100, seconds=0.1)
     command = start(path, "--engine", "dask")
-    workers = command.wait_for("spawn_main", 2)
     wait_until(lambda: (tmp_path / "log").read_text())
+    threads = Path(f"/proc/{command.process.pid}/task").glob("*/children")
+    workers = [int(pid) for file in threads for pid in file.read_text().split()]
+    assert len(workers) >= 2
     os.killpg(command.process.pid, signal.SIGINT)
     code, errors = finish(command)
     assert code == 130, errors

@@ -2,11 +2,14 @@
 
 import shutil
 
+import matplotlib.pyplot
 import numpy as np
 import pytest
 
 import brute
 import latentmdp as lm
+from latentmdp.drawing import diagram
+from latentmdp.drawing.policies import action_directions, draw_policy
 from latentmdp.formats import json as json_format
 from latentmdp.formats import not_held
 from latentmdp.formats import npz as npz_format
@@ -334,3 +337,22 @@ def test_describe_and_repr_say_how_many_are_unavailable():
     assert "unavailable are 8 of 20 (state, action): (r0c0, up)" in text
     assert model.describe().rows == model.M * 12
     assert "unavailable" not in str(lm.make("maze:size=2").describe())
+
+
+def test_drawings_leave_out_what_is_unavailable():
+    model = lm.make("troubleshoot:once=1,faults=2,tests=1,horizon=5")
+    drawn = {(s, a) for s, a, _, _ in diagram._edges(model, None) if a >= 0}
+    assert drawn
+    assert all(model.allowed[s, a] for s, a in drawn)
+    uniform = model.allowed / model.allowed.sum(axis=1, keepdims=True)
+    mean = np.einsum("m,msan,sa->sn", model.w, model.P, uniform)
+    assert np.allclose(diagram._mean_matrix(model, None), mean)
+    maze = lm.make("maze:size=3,blocked=1,slip=0,goals=1")
+    wanted = [(0, -1), (1, 0), (0, 1), (-1, 0)]  # up, right, down, left, as (x, y)
+    assert np.allclose(action_directions(maze), wanted)
+    policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 1], (model.H, 1)))
+    axes = draw_policy(model, policy, 1)
+    assert "unavailable" in axes.get_title()
+    assert "×" in [text.get_text() for text in axes.texts]
+    assert "unavailable" not in draw_policy(model, policy, 0).get_title()
+    matplotlib.pyplot.close("all")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.counts import Counts
-from latentmdp.kernels import optimistic_interval, optimistic_step
+from latentmdp.kernels import optimistic_step
+from latentmdp.kernels.optimistic_step import BACK_UP, PUSH
 from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.markov import MarkovSearch
@@ -51,7 +52,7 @@ class Row:
         x.work.wanted[:] = True
         optimistic_step.settle(x.rows, x.nodes, 1, 0, 1, x.current)
         where = (x.rows, x.nodes, 0, 1, x.work.wanted, self.search.policy, -1, 0, 1)
-        optimistic_step.backup(*where, x.current, out, x.scratch)
+        optimistic_step.visit_rows(*where, x.current, out, BACK_UP, 0.0, x.scratch)
         return out[0, 0]
 
     def weights(self, v, through_cap=0.0):
@@ -60,10 +61,8 @@ class Row:
         x.current.value[0, 0] = self.value(v)
         reach[:] = 0.0
         reach[0, 0] = 1.0
-        policy = self.search.policy
-        optimistic_step.push(
-            x.rows, x.nodes, 0, 1, policy, x.current, reach, through_cap, x.scratch
-        )
+        where = (x.rows, x.nodes, 0, 1, x.nodes.played, self.search.policy, -1, 0, 1)
+        optimistic_step.visit_rows(*where, x.current, reach, PUSH, through_cap, x.scratch)
         return reach[x.S : 2 * x.S, 0].copy()
 
     def twin(self, v):
@@ -232,10 +231,9 @@ def test_compiled_kernels_agree_with_plain_python(monkeypatch):
         row, v = Row(rng, algorithm, 0.05, sizes=(size,)), rng.random(4)
         value, weights = row.value(v), row.weights(v)
         with monkeypatch.context() as patch:
-            for name in ("bonus_backup", "bonus_push", "box_backup", "box_push", "sort_defaults"):
+            for name in ("visit_bonus_rows", "visit_box_rows", "sort_defaults"):
                 plain = getattr(optimistic_step, name).py_func
                 patch.setattr(optimistic_step, name, plain)
-            patch.setattr(optimistic_interval, "visit_rows", optimistic_interval.visit_rows.py_func)
             row.search.arrays.work.backed_up[:] = -1.0
             assert row.value(v) == pytest.approx(value, abs=1e-15)
             np.testing.assert_allclose(row.weights(v), weights, atol=1e-15)

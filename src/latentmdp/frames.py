@@ -24,6 +24,8 @@ from latentmdp.outcome_table import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from latentmdp.timed import TimedLatentMDP
+
 COLUMNS = ("context", "state", "action", "next_state", "probability", "reward")
 OPTIONAL = ("weight", "first")  # of the context; of the first state, given the context
 
@@ -50,6 +52,26 @@ def model_frame(model: LatentMDP, names: bool = True) -> "pd.DataFrame":
             "reward": model.reward[listed],
             "weight": model.w[context],
             "first": model.nu[context, state],
+        }
+    )
+
+
+def timed_frame(model: "TimedLatentMDP", names: bool = True) -> "pd.DataFrame":
+    """See `TimedLatentMDP.to_frame`."""
+    import pandas as pd  # loads slowly
+
+    c = model.columns
+    return pd.DataFrame(
+        {
+            "step": c.step,
+            "context": named(model.context_names if names else None, c.context),
+            "state": named(model.state_names if names else None, c.state),
+            "action": named(model.action_names if names else None, c.action),
+            "next_state": named(model.state_names if names else None, c.next),
+            "probability": c.prob.copy(),
+            "reward": c.reward.copy(),
+            "weight": model.w[c.context],
+            "first": model.nu[c.context, c.state],
         }
     )
 

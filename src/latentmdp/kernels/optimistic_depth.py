@@ -13,7 +13,7 @@ the default nodes' own, a block a step: an action whose `edge` lies there has no
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup
+from latentmdp.kernels.optimistic_step import BACK_UP, visit_rows
 from latentmdp.kernels.optimistic_sweep import TOLERANCE
 from latentmdp.kernels.optimistic_values import evaluate, objective
 from latentmdp.kernels.structs import MEMORY_NODES, SUCCESSORS
@@ -115,9 +115,9 @@ def mark_possible(search, memory, n):
 def value_of(search, memory, policy, n, a):
     """Value of an action by belief, with the successors it has; by context in `backed_up`."""
     work, i = search.work, n - search.nodes.span[search.H + 1]
-    backup(
+    visit_rows(
         search.rows, search.nodes, n, n + 1, work.wanted, policy, a, 0, search.M, search.trial,
-        work.backed_up, search.scratch,
+        work.backed_up, BACK_UP, 0.0, search.scratch,
     )  # fmt: skip
     value = 0.0
     for m in range(search.M):

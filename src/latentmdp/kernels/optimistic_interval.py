@@ -1,11 +1,13 @@
-"""One optimistic step with a confidence set, Eq. (2): values of nodes, and the derivative.
+"""One step with a confidence set, Eq. (2): values of nodes, and the derivative.
 
 The best distribution in a box moves mass from the lowest next values to the highest. Monotone in
-the next values and, below the cap, convex. Each call handles nodes of one step.
+the next values and, below the cap, convex. The worst one (`rows.direction` is -1) moves it the
+other way, and is concave: here it is the best one for *scores*, the values times the direction.
+Each call handles nodes of one step.
 
 A row's distributions: slots in their boxes `[lower, upper]`, every next state without a slot at
 most `unseen`, at most `budget` of mass moved. States without a slot lead to default nodes, whose
-values are kept in descending order with running sums: the merge of slots and default nodes jumps
+scores are kept in descending order with running sums: the merge of slots and default nodes jumps
 over runs of them, so that a row of `b` slots costs `O(b^2 + b log S)`, not `O(S)`.
 """
 
@@ -15,22 +17,23 @@ from latentmdp.kernels._cache import kernel
 
 
 @kernel
-def sort_defaults(nodes, t, m0, m1, valuation):
-    """Put the values of the default nodes of step `t` in descending order, in these contexts.
+def sort_defaults(rows, nodes, t, m0, m1, valuation):
+    """Put the scores of the default nodes of step `t` in descending order, in these contexts.
 
     By insertion into the last order, which nearly holds; ties by state, so that the order depends
     only on the values.
     """
+    direction = rows.direction
     value, states, rank = valuation.value, valuation.by_value, valuation.rank
     best, total, first, S = valuation.best, valuation.total, nodes.span[t], len(nodes.first)
     for m in range(m0, m1):
         same = 0
-        while same < S and best[t, m, same] == value[first + states[t, m, same], m]:
+        while same < S and best[t, m, same] == direction * value[first + states[t, m, same], m]:
             same += 1
         lowest = same
         for i in range(same, S):
             s = states[t, m, i]
-            new = value[first + s, m]
+            new = direction * value[first + s, m]
             j = i
             while j > 0 and (
                 best[t, m, j - 1] < new or (best[t, m, j - 1] == new and states[t, m, j - 1] > s)
@@ -49,17 +52,19 @@ def sort_defaults(nodes, t, m0, m1, valuation):
 
 
 @kernel
-def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, pushing,
-               through_cap, scratch):  # fmt: skip
-    """The maximising distributions of the rows of nodes `begin .. end`, all of one step. Eq. (2).
+def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out,
+                   pushing, through_cap, scratch):  # fmt: skip
+    """`min(cap, r + max over q of q.v)`, Eq. (2), or its derivative, the maximising `q`.
 
-    Unless `pushing`, `out = min(cap, r + max over q of q.v)` for the `wanted` nodes; arguments as
-    in `bonus_backup`. When `pushing`, `out` is the reach, and `out[n]` times the maximising `q` is
-    added to that of the successors; nothing goes through the cap but `through_cap`.
+    With the direction -1 it is the minimum, and the minimising `q`.
+
+    Arguments as in `visit_bonus_rows`: values of the `wanted` nodes to `out`, or when `pushing`
+    `out[n]` times the maximising `q` added to the successors' reach.
     """
     start, stop, next_state, observation = rows.start, rows.stop, rows.next, rows.observation
     p_hat, reward, lower, upper = rows.p_hat, rows.reward, rows.lower, rows.upper
     gain, unseens, budget, cap = rows.gain, rows.unseen, rows.budget, rows.cap
+    direction = rows.direction
     state, edges, succ, possible = nodes.state, nodes.edge, nodes.succ, nodes.possible
     order, place, listed, weight = scratch.order, scratch.place, scratch.listed, scratch.weight
     after, by_place, values = scratch.after, scratch.by_place, valuation.value
@@ -69,11 +74,11 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
         states, rank = valuation.by_value[t, m], valuation.rank[t, m]
         best, total = valuation.best[t, m], valuation.total[t, m]
         for n in range(begin, end):
+            if not wanted[n]:
+                continue
             if pushing:
                 if out[n, m] <= 0.0:
                     continue
-            elif not wanted[n]:
-                continue
             elif not possible[n, m]:
                 out[n, m] = 0.0
                 continue
@@ -81,7 +86,7 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
             row, edge = (m * S + state[n]) * A + a, edges[n, a]
             first, unseen = start[row], unseens[row]
             count = np.int64(stop[row] - first)
-            # the values after the slots, their places among the default nodes, and their order
+            # the scores after the slots, their places among the default nodes, and their order
             for i in range(count):
                 k = first + i
                 child = succ[edge + observation[k]]
@@ -93,25 +98,26 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                 listed[j] = where
                 if reward[k] > 0.0:
                     value = min(reward[k] + value, cap)
+                score = direction * value
                 if child != later + next_state[k] or reward[k] > 0.0:
                     low, high = 0, S
                     while low < high:
                         middle = (low + high) // 2
-                        if best[middle] <= value:
+                        if best[middle] <= score:
                             high = middle
                         else:
                             low = middle + 1
                     where = low
-                after[i], place[i] = value, where
+                after[i], place[i] = score, where
                 j = i
                 while j > 0:
                     other = order[j - 1]
-                    if after[other] > value or (after[other] == value and place[other] <= where):
+                    if after[other] > score or (after[other] == score and place[other] <= where):
                         break
                     order[j] = other
                     j -= 1
                 order[j] = i
-            # take mass away, from the lowest value up, as far as boxes and budget allow
+            # take mass away, from the lowest score up, as far as boxes and budget allow
             left, mass, result, visited = budget[row], 0.0, 0.0, 0.0
             for j in range(count):
                 i = order[count - 1 - j]
@@ -124,7 +130,7 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                 result += weight[i] * after[i]
             if visited == 0.0:
                 mass = 1.0  # a row without visits: the whole simplex
-            # give it to the highest values, slots and default nodes merged: states without a slot
+            # give it to the highest scores, slots and default nodes merged: states without a slot
             # get `unseen` each up to the place `full`, and the one at that place gets `rest`
             full, rest, skipped = 0, 0.0, 0
             for j in range(count + 1):
@@ -155,17 +161,18 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                         weight[i] += given
                         result += given * after[i]
                         mass -= given
+            value = gain[row] + direction * result
             if not pushing:
-                out[n, m] = min(gain[row] + result, cap)
+                out[n, m] = min(value, cap)
                 continue
             pushed = out[n, m]
-            if gain[row] + result >= cap:
+            if value >= cap:
                 pushed *= through_cap
                 if pushed == 0.0:
                     continue
             for i in range(count):
                 k = first + i
-                if reward[k] == 0.0 or after[i] < cap:
+                if reward[k] == 0.0 or direction * after[i] < cap:
                     out[succ[edge + observation[k]], m] += pushed * weight[i]
             run_begin = 0
             for j in range(count + 1):
@@ -187,20 +194,3 @@ def visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuatio
                 if running > 0.0:
                     out[later + states[i], m] += running
             by_place[S] = 0.0
-
-
-@kernel
-def box_backup(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, scratch):
-    """`out = min(cap, r + max over q of q.v)`, Eq. (2); arguments as in `bonus_backup`."""
-    visit_rows(
-        rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out, False, 0.0, scratch
-    )
-
-
-@kernel
-def box_push(rows, nodes, begin, end, policy, valuation, reach, through_cap, scratch):
-    """Add `reach[n]` times the maximising distribution at `n` to the reach of its successors."""
-    visit_rows(
-        rows, nodes, begin, end, nodes.played, policy, -1, 0, reach.shape[1], valuation, reach,
-        True, through_cap, scratch,
-    )  # fmt: skip

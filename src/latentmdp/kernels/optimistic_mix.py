@@ -5,7 +5,7 @@ Sweeps on `weight * primary + secondary` with a growing weight lead there from t
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup, settle
+from latentmdp.kernels.optimistic_step import BACK_UP, settle, visit_rows
 from latentmdp.kernels.optimistic_sweep import TOLERANCE, adopt_trial, fill_reach
 from latentmdp.kernels.optimistic_values import objective
 
@@ -45,13 +45,13 @@ def mixed_sweep(primary, secondary, policy, weight):
             if not some:
                 continue
             if a >= 0 or changed_later:
-                backup(
+                visit_rows(
                     primary.rows, primary.nodes, begin, end, one.wanted, policy, a, 0, M,
-                    primary.trial, one.backed_up, primary.scratch,
+                    primary.trial, one.backed_up, BACK_UP, 0.0, primary.scratch,
                 )  # fmt: skip
-                backup(
+                visit_rows(
                     secondary.rows, secondary.nodes, begin, end, one.wanted, policy, a, 0, M,
-                    secondary.trial, two.backed_up, secondary.scratch,
+                    secondary.trial, two.backed_up, BACK_UP, 0.0, secondary.scratch,
                 )  # fmt: skip
             else:
                 for n in range(begin, end):

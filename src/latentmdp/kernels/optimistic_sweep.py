@@ -5,8 +5,10 @@ cap backups are convex and monotone, so a backward sweep by `reach` never lowers
 the cap it may, so whatever a sweep proposes is kept only if exact evaluation agrees.
 """
 
+import numpy as np
+
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup, push, settle
+from latentmdp.kernels.optimistic_step import BACK_UP, PUSH, settle, visit_rows
 from latentmdp.kernels.optimistic_values import evaluate, objective
 
 TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, are equal
@@ -16,16 +18,18 @@ TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, a
 def fill_reach(search, policy, root, through_cap):
     """`reach`: the derivative of the objective in every value, pushed forward step by step.
 
-    `root (M, S)` are the weights of contexts and first states; for `through_cap` see `bonus_push`.
+    `root (M, S)` are the weights of contexts and first states; `through_cap` is that of
+    `visit_bonus_rows`.
     """
     rows, nodes, scratch, reach = search.rows, search.nodes, search.scratch, search.work.reach
-    current, first, span = search.current, nodes.first, nodes.span
+    current, first, span, played = search.current, nodes.first, nodes.span, nodes.played
     reach[:] = 0.0
     for s in range(search.S):
         for m in range(search.M):
             reach[first[s], m] += root[m, s]
     for t in range(search.H - 1):
-        push(rows, nodes, span[t], span[t + 1], policy, current, reach, through_cap, scratch)
+        visit_rows(rows, nodes, span[t], span[t + 1], played, policy, -1, 0, search.M, current,
+                   reach, PUSH, through_cap, scratch)  # fmt: skip
 
 
 @kernel
@@ -75,9 +79,8 @@ def sweep(search, policy, target, valuation):
             if not some:
                 continue
             if a >= 0 or changed_later:
-                backup(
-                    rows, nodes, begin, end, wanted, policy, a, 0, M, valuation, backed_up, scratch
-                )
+                visit_rows(rows, nodes, begin, end, wanted, policy, a, 0, M, valuation, backed_up,
+                           BACK_UP, 0.0, scratch)  # fmt: skip
             else:
                 for n in range(begin, end):
                     for m in range(M):
@@ -181,7 +184,8 @@ def try_switch(search, policy, node, value):
             begin, end = span[t - 1 - back], span[t - back]
             for n in range(begin, end):
                 tried[n, m] = current[n, m]
-            backup(rows, nodes, begin, end, live, policy, -1, m, m + 1, trial, tried, scratch)
+            visit_rows(rows, nodes, begin, end, live, policy, -1, m, m + 1, trial, tried, BACK_UP,
+                       0.0, scratch)  # fmt: skip
             settle(rows, nodes, t - 1 - back, m, m + 1, trial)
             changed = False
             for n in range(begin, end):
@@ -201,36 +205,64 @@ def checked_pass(search, policy, value, every):
     with `every`, all that are better in some context.
     """
     rows, nodes, scratch, work = search.rows, search.nodes, search.scratch, search.work
-    out, switched, reach, wanted = work.backed_up, work.switched, work.reach, work.wanted
-    valuation, current = search.current, search.current.value
-    last = nodes.span[search.H]  # the nodes of step H have no action
-    for back in range(last):
-        n = last - 1 - back
-        if not work.live[n] or not nodes.played[n]:
-            continue
-        wanted[n] = True
-        for a in range(search.A):
-            if a == policy[n]:
+    switched, reach, live, span = work.switched, work.reach, work.live, nodes.span
+    valuation, current, A, M = search.current, search.current.value, search.A, search.M
+    options = np.empty((A, *current.shape))  # values of all actions
+    for back in range(search.H):
+        t = search.H - 1 - back
+        begin, end = span[t], span[t + 1]
+        # switches at this step change no later value: back up all actions of its nodes at once
+        for a in range(A):
+            visit_rows(rows, nodes, begin, end, live, policy, a, 0, M, valuation, options[a],
+                       BACK_UP, 0.0, scratch)  # fmt: skip
+        for n in range(end - 1, begin - 1, -1):
+            if not live[n] or not nodes.played[n]:
                 continue
-            backup(rows, nodes, n, n + 1, wanted, policy, a, 0, search.M, valuation, out, scratch)
-            gain, better, worse = 0.0, False, False
-            for m in range(search.M):
-                switched[m] = out[n, m]
-                gain += reach[n, m] * (switched[m] - current[n, m])
-                better = better or switched[m] > current[n, m]
-                worse = worse or switched[m] < current[n, m]
-            if not better or not (every or gain > TOLERANCE or not worse):
-                continue
-            if try_switch(search, policy, n, value) > value + TOLERANCE or not worse:
-                policy[n] = a
-                value = evaluate(search, policy, valuation)
+            for a in range(A):
+                if a == policy[n]:
+                    continue
+                gain, better, worse = 0.0, False, False
+                for m in range(M):
+                    switched[m] = options[a, n, m]
+                    gain += reach[n, m] * (switched[m] - current[n, m])
+                    better = better or switched[m] > current[n, m]
+                    worse = worse or switched[m] < current[n, m]
+                if not better or not (every or gain > TOLERANCE or not worse):
+                    continue
+                if try_switch(search, policy, n, value) > value + TOLERANCE or not worse:
+                    policy[n] = a
+                    value = evaluate(search, policy, valuation)
     return value
 
 
 @kernel
-def evaluate_policy(search, policy):
-    """Exact optimistic value of a policy, whose values are then `current`."""
-    return evaluate(search, policy, search.current)
+def evaluate_policy(search, policy, valued, stale):
+    """Exact optimistic value of a policy, whose values are then `current`.
+
+    Before, `current` holds those of the policy `valued (N,)`, but for the contexts `stale (M,)`,
+    whose rows have changed since: if it is the same policy, only these are computed.
+    """
+    rows, nodes, scratch, span = search.rows, search.nodes, search.scratch, search.nodes.span
+    current, values = search.current, search.current.value
+    every = True
+    for m in range(search.M):
+        every = every and stale[m]
+    for n in range(len(policy)):
+        every = every or policy[n] != valued[n]
+        valued[n] = policy[n]
+    if every:
+        stale[:] = False
+        return evaluate(search, policy, current)
+    for m in range(search.M):
+        if not stale[m]:
+            continue
+        stale[m] = False
+        for back in range(search.H):
+            t = search.H - 1 - back
+            visit_rows(rows, nodes, span[t], span[t + 1], nodes.played, policy, -1, m, m + 1,
+                       current, values, BACK_UP, 0.0, scratch)  # fmt: skip
+            settle(rows, nodes, t, m, m + 1, current)
+    return objective(search, values)
 
 
 @kernel

@@ -5,7 +5,7 @@ nodes alone. A policy is an action per node.
 """
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.optimistic_step import backup, settle
+from latentmdp.kernels.optimistic_step import BACK_UP, settle, visit_rows
 
 
 @kernel
@@ -27,9 +27,8 @@ def evaluate(search, policy, valuation):
     span, played, values = nodes.span, nodes.played, valuation.value
     for back in range(H):
         t = H - 1 - back
-        backup(
-            rows, nodes, span[t], span[t + 1], played, policy, -1, 0, M, valuation, values, scratch
-        )
+        visit_rows(rows, nodes, span[t], span[t + 1], played, policy, -1, 0, M, valuation, values,
+                   BACK_UP, 0.0, scratch)  # fmt: skip
         settle(rows, nodes, t, 0, M, valuation)
     return objective(search, values)
 
@@ -59,8 +58,8 @@ def know_context(search, m, changed):
                 some = some or wanted[begin + s]
             if not some:
                 continue
-            backup(rows, nodes, begin, begin + S, wanted, any_policy, a, m, m + 1, known, out,
-                   scratch)  # fmt: skip
+            visit_rows(rows, nodes, begin, begin + S, wanted, any_policy, a, m, m + 1, known, out,
+                       BACK_UP, 0.0, scratch)  # fmt: skip
             for s in range(S):
                 if wanted[begin + s]:
                     known_action[t, s, a, m] = out[begin + s, m]

@@ -155,6 +155,7 @@ class OptimisticRows(NamedTuple):
     """
 
     cap: float  # values are clipped here
+    direction: float  # of confidence sets: 1 the best distribution in them, -1 the worst
     start: Indices  # (rows + 1,) where the room of a row begins; not all of it need be in use
     stop: Indices  # (rows,)
     next: Indices  # (slots,)
@@ -201,20 +202,20 @@ class Valuation(NamedTuple):
     """Values of nodes, and for confidence sets the default nodes of each step by value."""
 
     value: Floats  # (N, M)
-    by_value: Indices  # (H + 1, M, S) states in descending order of their default node's value
+    by_value: Indices  # (H + 1, M, S) states in descending order of their default node's score
     rank: Indices  # (H + 1, M, S) place of each state in that order
-    best: Floats  # (H + 1, M, S) the values in that order
+    best: Floats  # (H + 1, M, S) the scores in that order: values times `direction`
     total: Floats  # (H + 1, M, S + 1) their running sums
 
 
 class RowScratch(NamedTuple):
     """Scratch arrays of one row; all but the first are for confidence sets."""
 
-    after: Floats  # (S,) values after the outcomes
-    order: Indices  # (S,) slots by descending value
-    place: Indices  # (S,) where a slot's value stands among the default nodes
+    after: Floats  # (S,) values after the outcomes; for confidence sets scores
+    order: Indices  # (S,) slots by descending score
+    place: Indices  # (S,) where a slot's score stands among the default nodes
     listed: Indices  # (S,) places of next states that have a slot, ascending
-    weight: Floats  # (S,) maximising probability of each slot
+    weight: Floats  # (S,) probability of each slot in the extreme distribution
     by_place: Floats  # (S + 1,) differences of weights from one place to the next
 
 

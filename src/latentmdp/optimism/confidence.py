@@ -99,6 +99,7 @@ class Rule:
     every_next: bool = False  # the rule wants a slot for every next state, seen or not
     random: bool = False  # coefficients of unchanged rows change too
     every_episode: bool = False  # a new policy after every episode, and not only at doublings
+    direction: float = 1.0  # of confidence sets: -1 takes the worst distribution, not the best
     code: int = 0  # of its compiled twin in kernels/optimistic_refresh.py, if it has one
 
 

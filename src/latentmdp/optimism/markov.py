@@ -10,7 +10,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_refresh import GIVEN, refresh_rows
-from latentmdp.kernels.optimistic_sweep import evaluate_policy, polish, polish_kicked
+from latentmdp.kernels.optimistic_sweep import evaluate_policy, improve, polish, polish_kicked
 from latentmdp.kernels.structs import Nodes, pack_search
 from latentmdp.optimism.confidence import Rule, Setting
 from latentmdp.optimism.kicks import Backoff, Kicks, draw_kicks
@@ -57,6 +57,8 @@ class MarkovSearch:
         self.search = pack_search(self.arrays)
         self.policy = np.zeros(self.N, dtype=np.int64)
         self._other = np.zeros(self.N, dtype=np.int64)  # a policy on trial
+        self._valued = np.full(self.N, -1)  # the policy whose values the search holds
+        self._stale = np.ones(known.M, dtype=np.bool_)  # contexts in which they are outdated
         self.bound(np.arange(len(self.model.rows.gain)))
 
     @property
@@ -92,6 +94,7 @@ class MarkovSearch:
     def bound(self, changed: Ints, code: int = GIVEN) -> None:
         """`upper`, a certified bound on the class's optimum; rows are refreshed by the code."""
         counts, setting = self.counts, self.setting
+        self._stale[changed // (self.known.S * self.known.A)] = True
         self.upper = refresh_rows(
             self.search, changed, code, counts.N, counts.N_next, self.known.row_reward,
             setting.iota, setting.scale,
@@ -100,9 +103,13 @@ class MarkovSearch:
     # ---------------------------------------------------------------- policies
 
     def evaluate(self, policy: Ints) -> float:
-        """Exact optimistic value of a policy `(N,)`."""
+        """Exact value of a policy `(N,)`; the next call with it computes outdated contexts only."""
         self._other[:] = policy
-        return evaluate_policy(self.search, self._other)
+        return evaluate_policy(self.search, self._other, self._valued, self._stale)
+
+    def forget_values(self) -> None:
+        """The values that the search holds are those of another policy now."""
+        self._valued[:] = -1
 
     def improve(self, effort: Effort, rng: np.random.Generator) -> float:
         """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
@@ -121,11 +128,15 @@ class MarkovSearch:
 
     def polish(self, effort: Effort) -> float:
         """Improve the current policy as far as the effort goes; its value."""
-        return polish(self.search, self.policy, *self._how(effort))
+        self.evaluate(self.policy)
+        value = improve(self.search, self.policy, *self._how(effort))
+        self._valued[:] = self.policy
+        return value
 
     def kick(self, value: float, effort: Effort, kicks: Kicks) -> float:
         """Try these kicks on a polished policy of this value; kept is what is better."""
         other, closed = self._other, self.settings.closed
+        self.forget_values()
         for tilt, through_cap in zip(kicks.tilt, kicks.through_cap, strict=True):
             if value >= self.upper - closed:
                 return value

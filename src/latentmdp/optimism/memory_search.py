@@ -46,6 +46,7 @@ class MemorySearch(MarkovSearch):
         rows, longer = self.model.list_outcomes(self.counts, changed)
         if longer and self.memory is not None:
             mark_possible_contexts(self.search)
+            self.forget_values()
         return rows
 
     def remember(self, memory: MemoryPart, policy: Ints) -> None:

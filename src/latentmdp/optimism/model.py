@@ -150,7 +150,7 @@ def _empty_rows(rule: Rule, candidates: Candidates) -> OptimisticRows:
     p_hat, reward, lower, upper = np.zeros((4, slots))
     kind = BoxRows if rule.kind == "interval" else BonusRows
     return kind(
-        rule.cap, start, start[:-1].copy(), next_state, observation,
+        rule.cap, rule.direction, start, start[:-1].copy(), next_state, observation,
         np.zeros(slots, dtype=np.int64), p_hat, reward, lower, upper, *np.zeros((5, rows)),
     )  # fmt: skip
 

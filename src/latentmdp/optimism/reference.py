@@ -28,7 +28,9 @@ class Reference:
         if isinstance(rows, BoxRows):
             never = p == 0.0
             high = np.where(never, rows.unseen[row][:, None], high)
-            best = _interval(p, v, np.where(never, 0.0, low), high, rows.budget[row])
+            scores = rows.direction * v  # the worst distribution is the best one for -v
+            best = _interval(p, scores, np.where(never, 0.0, low), high, rows.budget[row])
+            best *= rows.direction
         else:
             best = _bonus(p, v, rows.c1[row], rows.c2[row])
         return np.minimum(rows.gain[row] + best, self.cap)

@@ -188,6 +188,8 @@ class Planner:
         mixed = second.policy.copy()
         weights = np.array(settings.mix_weights)
         value = mix(first.search, second.search, mixed, weights, enough)
+        first.forget_values()
+        second.forget_values()
         if value >= enough:
             choices.append((mixed, value))
             worth.append(second.evaluate(mixed))

@@ -45,6 +45,10 @@ def write_study_page(
     """Write the page of a study's finished runs. `notes`: sentences about the rest of it."""
     if not len(runs):
         raise ModelError("a study's page needs at least one finished run; there is none yet")
+    if not {"model", "algorithm", "seed", "regret"} <= set(runs.columns):
+        raise ModelError(
+            "the runs of a study's page must be learners'; these are calls of functions"
+        )
     runs = with_learners(runs)
     groups = group_columns(runs)
     names = list(dict.fromkeys(runs["learner"]))

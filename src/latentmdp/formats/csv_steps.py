@@ -1,0 +1,74 @@
+"""Step-dependent models in CSV: a column `step`, and terminal rewards in a file of their own.
+
+A table `x.csv` with the column `step`, from 0, has as many steps as are found there; a state
+without lines at a step of a model stays where it is there, with reward 0. Terminal rewards lie
+beside it in `x.terminal.csv`: `idoutcome, idstate, reward`, 0 where none is given; without
+`idoutcome` they are those of all models.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats, Ints
+from latentmdp.errors import ModelError
+from latentmdp.formats.files import PathLike, as_path, refusal
+from latentmdp.formats.tables import CsvTable
+from latentmdp.outcome_table import Axis, Outcomes, build_model, check_size, completed
+from latentmdp.timed import AnyModel
+
+LABELS = ("idoutcome", "idstate")
+
+
+def build_by_step(
+    o: Outcomes, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
+) -> AnyModel:
+    """The model of a table whose outcomes have these steps; a smaller horizon takes the first."""
+    if step is None:
+        return build_model(o, w, nu, horizon, **options)
+    S, steps = o.states.size, 1 + int(step.max())
+    places = Axis("state", steps * S)
+    by_step = o._replace(state=step * S + o.state, next=step * S + o.next, states=places)
+    check_size(by_step)
+    missing = np.bincount(step, minlength=steps) == 0
+    if missing.any():
+        raise ModelError(
+            f"every step from 0 to {steps - 1} must have lines; step={int(np.argmax(missing))} has "
+            "none"
+        )
+    labels = [o.states.names[s] if o.states.names else str(s) for s in range(S)]
+    names = tuple(f"{label}, step {t}" for t in range(steps) for label in labels)
+    full = completed(by_step._replace(states=Axis("state", steps * S, names)))
+    back = o._replace(
+        context=full.context, state=full.state % S, action=full.action, next=full.next % S,
+        prob=full.prob, reward=full.reward,
+    )  # fmt: skip
+    model = build_model(back, w, nu, steps, step=full.state // S, **options)
+    return model if horizon == steps else model.replace(horizon=horizon)
+
+
+def terminal_path(path: PathLike) -> Path:
+    """`x.terminal.csv` beside `x.csv`."""
+    return as_path(path).with_suffix(".terminal.csv")
+
+
+def read_terminal(path: PathLike, o: Outcomes) -> Floats | None:
+    """`(M, S)` rewards after the last step, if there is a file of them."""
+    file = terminal_path(path)
+    if not file.exists():
+        return None
+    table = CsvTable(file, ("idstate", "reward"), ("idoutcome",), LABELS)
+    M, S, _ = o.sizes
+    try:
+        state = table.numbers_in("idstate", o.states)
+        context = np.zeros_like(state)
+        if "idoutcome" in table:
+            context = table.numbers_in("idoutcome", o.contexts)
+    except ModelError as error:
+        raise refusal(file, str(error)) from None
+    if len(np.unique(context * S + state)) < len(state):
+        raise refusal(file, "each model and state must have at most one line; one has two")
+    terminal = np.zeros((M if "idoutcome" in table else 1, S))
+    terminal[context, state] = table.floats("reward")
+    return np.ascontiguousarray(np.broadcast_to(terminal, (M, S)))
