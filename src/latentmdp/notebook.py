@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.printing import printable
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
+    from latentmdp.timed import AnyModel
 
 WIDTH, HEIGHT, EDGE = 320, 110, 6  # of a picture, in pixels
 MOST_ROWS = 12  # of a table; the rest is counted
@@ -99,7 +99,15 @@ def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float]]], lab
     )
 
 
-def grid(model: "LatentMDP") -> Picture:
+def model_page(model: "AnyModel") -> str:
+    """What a model is: its sizes, its grid, and its contexts."""
+    names = model.context_names or [str(m) for m in range(model.M)]
+    shares = model.w.tolist()
+    rows = list(zip(names, shares, (bar(x, 0.0, 1.0) for x in shares), strict=True))
+    return page(repr(model), grid(model), table(("context", "weight", ""), rows))
+
+
+def grid(model: "AnyModel") -> Picture:
     """A model's layout: walls, marked states (the letter of their context), first states."""
     layout = model.layout
     if layout is None or layout.shape[0] * layout.shape[1] > MOST_CELLS:
