@@ -55,7 +55,10 @@ def _cell(value: Any) -> str:
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> str:
     """A table of two columns without a header."""
-    body = "".join(f"<tr><th>{text(name)}</th>{_cell(value)}</tr>" for name, value in pairs)
+    left = ' style="text-align:left"'
+    body = "".join(
+        f"<tr><th{left}>{text(name)}</th><td{left}>{text(value)}</td></tr>" for name, value in pairs
+    )
     return f"<table><tbody>{body}</tbody></table>"
 
 
@@ -126,8 +129,8 @@ def grid(model: "AnyModel") -> Picture:
             drawn.append(_square(r, c, side, colour, opacity, letters.get(s, "")))
     drawn += [_square(r, c, side, "currentColor", 0.6, "") for r, c in layout.walls]
     return Picture(
-        f'<svg width="{columns * side}" height="{rows * side}" role="img" aria-label="grid">'
-        f"{''.join(drawn)}</svg>"
+        f'<div><svg width="{columns * side}" height="{rows * side}" role="img" aria-label="grid">'
+        f"{''.join(drawn)}</svg></div>"
     )
 
 
