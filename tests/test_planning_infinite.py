@@ -218,20 +218,23 @@ def test_methods_and_limits_are_checked():
     assert lm.plan(garnet(0, 0.99), gap=None, memory_limit=2**20).status in ("memory", "optimal")
 
 
-def test_ctrl_c_and_progress_keep_the_bounds():
+def test_ctrl_c_keeps_the_bounds():
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
     model = garnet(1, 0.99)
-    for planner in (plan_stationary, plan_stationary_markov):
-        if planner is plan_stationary:
-            found = planner(model, gap=None, progress=interrupt)
-            assert found.status == "interrupted"
-            assert found.lower <= found.upper
-        seen = []
-        found = planner(model, gap=0.01, work_limit=10**6, progress=lambda *x: seen.append(x))
-        assert seen == found.history
-        assert all(a[2] <= a[3] + 1e-12 for a in seen)
+    found = plan_stationary(model, gap=None, progress=interrupt)
+    assert found.status == "interrupted"
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+def test_progress_is_the_history(planner):
+    seen = []
+    model = garnet(1, 0.99)
+    found = planner(model, gap=0.01, work_limit=10**6, progress=lambda *x: seen.append(x))
+    assert seen == found.history
+    assert all(a[2] <= a[3] + 1e-12 for a in seen)
 
 
 def test_the_published_problem(data):
