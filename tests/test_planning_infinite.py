@@ -218,6 +218,14 @@ def test_methods_and_limits_are_checked():
     assert lm.plan(garnet(0, 0.99), gap=None, memory_limit=2**20).status in ("memory", "optimal")
 
 
+def test_without_memory_for_the_corners_there_is_still_a_policy():
+    model = garnet(0)
+    plan = lm.plan(model, gap=None, memory_limit=1000)
+    check(model, plan)
+    assert (plan.status, plan.method) == ("memory", "context")
+    assert plan.upper >= lm.plan(model, gap=0.01).lower
+
+
 def test_ctrl_c_keeps_the_bounds():
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
