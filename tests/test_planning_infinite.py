@@ -97,6 +97,24 @@ def test_small_controllers_are_among_the_best():
         last = plan.lower
 
 
+def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
+    from latentmdp.planning import small_controller
+
+    model = garnet(0)
+    policy = lm.plan(model, gap=1e-4).policy
+    best = lm.evaluate(model, policy).value
+    assert policy.N > 30
+    values = []
+    for most in (0, small_controller.MOST_SOLVED):
+        monkeypatch.setattr(small_controller, "MOST_SOLVED", most)
+        small = small_controller.small_controller(model, policy, 30, lambda: False)
+        assert small.N <= 30
+        values.append(lm.evaluate(model, small).value)
+        assert values[-1] <= best + 1e-12
+    assert values[0] <= values[1] + 1e-12
+    assert small_controller.small_controller(model, policy, policy.N, lambda: False) is policy
+
+
 @pytest.mark.parametrize("work", [1, 300, 3_000, 30_000])
 def test_bounds_hold_at_every_stop(work):
     rng = np.random.default_rng(2)
