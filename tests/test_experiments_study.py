@@ -100,6 +100,18 @@ def test_kept_runs_are_read_again(learned):
     assert table["audit_held"].isin([True, False]).all()
 
 
+def test_swept_keys_stand_between_the_model_and_the_algorithm():
+    models = [
+        {"name": "a", "model": "bandit:arms={A}", "sweep": {"A": [2]}},
+        {"name": "b", "model": "bandit:horizon={H}", "sweep": {"H": [2]}},
+    ]
+    study = lm.sweep(models, "random", seeds=1, episodes=5, jobs=1)
+    named = ["id", "model", "A", "H", "algorithm", "policy_class", "episodes"]
+    for table in (study.table(), study.curves()):
+        assert list(table.columns[:7]) == named
+    assert study.table()["A"].isna().tolist() == [False, True]
+
+
 def test_each_optimum_is_planned_once(learned):
     with sqlite3.connect(learned.folder / "study.db") as db:
         assert db.execute("SELECT count(*) FROM optima").fetchone() == (2,)

@@ -19,10 +19,12 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"choices", "notebook", "horizons", "outcome_table", "frames"},
+    | {"choices", "notebook", "horizons", "timed", "timed_rows", "reward_states"}
+    | {"outcome_table", "frames"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
-    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"},
-    {"evaluation", "drawing", "environments", "trajectories"},
+    | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
+    | {"folding"},
+    {"evaluation", "drawing", "environments", "trajectories", "datasets"},
     {"planning"},
     {"optimism"},
     {"learning", "fitting"},

@@ -1,12 +1,16 @@
 """Unavailable actions in models, planners and files: against brute force, duplicates, sentences."""
 
+import math
 import shutil
 
+import matplotlib.pyplot
 import numpy as np
 import pytest
 
 import brute
 import latentmdp as lm
+from latentmdp.drawing import diagram
+from latentmdp.drawing.policies import action_directions, draw_policy
 from latentmdp.formats import json as json_format
 from latentmdp.formats import not_held
 from latentmdp.formats import npz as npz_format
@@ -160,6 +164,24 @@ def test_an_unavailable_action_is_a_duplicate_of_an_available_one():
             twin = lm.plan(model.unmasked(), policy_class, gap=None, work_limit=10**4)
             assert (plan.lower, plan.upper, plan.work) == (twin.lower, twin.upper, twin.work)
             assert playable(model, twin.policy) == plan.policy
+
+
+@pytest.mark.parametrize("policy_class", METHODS)
+def test_plans_without_a_last_step(policy_class):
+    rng = np.random.default_rng(10)
+    for _ in range(8):
+        model = random_masked(rng, 2, 3, 3, 3).replace(discount=0.5)
+        plan = lm.plan(model, policy_class, gap=1e-3, horizon=math.inf)
+        assert available(model, plan.policy)
+        endless = model.replace(horizon=math.inf)
+        assert abs(lm.evaluate(endless, plan.policy).value - plan.lower) < 1e-12
+        twin = lm.plan(model.unmasked(), policy_class, gap=1e-3, horizon=math.inf)
+        assert (plan.lower, plan.upper) == (twin.lower, twin.upper)
+        if policy_class == "history":
+            long = lm.plan(model.replace(horizon=12), gap=None, work_limit=10**5)
+            rest = 0.5**12 * 2.0 * np.abs(model.reward).max()
+            assert plan.lower - rest <= long.upper + 1e-9
+            assert long.lower - rest <= plan.upper + 1e-9
 
 
 def test_permuting_actions_permutes_the_mask():
@@ -334,3 +356,22 @@ def test_describe_and_repr_say_how_many_are_unavailable():
     assert "unavailable are 8 of 20 (state, action): (r0c0, up)" in text
     assert model.describe().rows == model.M * 12
     assert "unavailable" not in str(lm.make("maze:size=2").describe())
+
+
+def test_drawings_leave_out_what_is_unavailable():
+    model = lm.make("troubleshoot:once=1,faults=2,tests=1,horizon=5")
+    drawn = {(s, a) for s, a, _, _ in diagram._edges(model, None) if a >= 0}
+    assert drawn
+    assert all(model.allowed[s, a] for s, a in drawn)
+    uniform = model.allowed / model.allowed.sum(axis=1, keepdims=True)
+    mean = np.einsum("m,msan,sa->sn", model.w, model.P, uniform)
+    assert np.allclose(diagram._mean_matrix(model, None), mean)
+    maze = lm.make("maze:size=3,blocked=1,slip=0,goals=1")
+    wanted = [(0, -1), (1, 0), (0, 1), (-1, 0)]  # up, right, down, left, as (x, y)
+    assert np.allclose(action_directions(maze), wanted)
+    policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 1], (model.H, 1)))
+    axes = draw_policy(model, policy, 1)
+    assert "unavailable" in axes.get_title()
+    assert "×" in [text.get_text() for text in axes.texts]
+    assert "unavailable" not in draw_policy(model, policy, 0).get_title()
+    matplotlib.pyplot.close("all")

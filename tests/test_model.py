@@ -82,15 +82,15 @@ def test_hiding_rewards_keeps_each_outcome(model):
     np.testing.assert_array_equal(order, np.arange(len(row)))
 
 
-def test_hidden_repeated_rows_average_their_rewards_and_observed_ones_are_refused():
+def test_hidden_repeated_rows_average_their_rewards_and_observed_ones_stay_apart():
     rows = dict(context=[0, 0], state=[0, 0], action=[0, 0], next=[0, 0])
     common = dict(w=[1.0], nu=[[1.0]], horizon=1)
     model = lm.LatentMDP.from_rows(
         **rows, prob=[0.25, 0.75], reward=[0.0, 1.0], **common, observe_rewards=False
     )
     assert model.reward.tolist() == [0.75]
-    with pytest.raises(lm.ModelError, match=r"P\[m=0, s=0, a=0\] must have one reward per next"):
-        lm.LatentMDP.from_rows(**rows, prob=[0.25, 0.75], reward=[0.0, 1.0], **common)
+    model = lm.LatentMDP.from_rows(**rows, prob=[0.25, 0.75], reward=[0.0, 1.0], **common)
+    assert (model.reward.tolist(), model.symbol.tolist()) == ([1.0, 0.0], [0, 1])
 
 
 def test_tolerance_grows_with_the_row():

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 
 import brute
 from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
-from latentmdp.planning import baselines, extraction
+from latentmdp.kernels.beliefs import posterior
+from latentmdp.planning import baselines, belief_graph, belief_grid, extraction
+from latentmdp.planning.observations import observation_model
 from strategies import models, seeds
 
 HISTORY = ("auto", "exact", "layers", "grid")
@@ -125,6 +127,78 @@ def test_limits_that_are_not_reached_change_nothing():
     model = make("maze:size=3,goals=2,horizon=5")
     free = baselines.qmdp_memory(model, time_limit=None, memory_limit=10**12)
     assert baselines.qmdp_memory(model) == free
+
+
+# ---------------------------------------------------------------------- pieces of long calls
+
+
+def test_a_grid_can_be_stopped_before_all_vertices_are_linked(monkeypatch):
+    """Linking the corners of a large Mastermind took seconds in a single call."""
+    model = make("mastermind:colours=2,balls=3,guesses=2")
+    observations = observation_model(model)
+    linked, looks = [], []
+    link = belief_grid.link_vertices
+
+    def watched(observations, grid, first, stop):
+        linked.append((first, stop))
+        link(observations, grid, first, stop)
+
+    monkeypatch.setattr(belief_grid, "link_vertices", watched)
+    monkeypatch.setattr(belief_grid, "PIECE_COST", 1)
+    stop = belief_grid.build_grid(
+        observations, model.H, model.S, 1, lambda: looks.append(1) or len(looks) > 3
+    )
+    assert stop is None
+    assert linked == [(0, 1), (1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("N", [1, 3])
+def test_grids_built_in_pieces_are_the_same(monkeypatch, N):
+    model = make("garnet:states=4,contexts=3,horizon=4")
+    observations = observation_model(model)
+    grids = []
+    for cost in (10**9, 100, 1):
+        monkeypatch.setattr(belief_grid, "PIECE_COST", cost)
+        grids.append(belief_grid.build_grid(observations, model.H, model.S, N))
+    for name in ("prob", "cell_ptr", "upper", "alpha", "action"):
+        first, *others = (getattr(grid, name) for grid in grids)
+        assert all(np.array_equal(first, other) for other in others), name
+    used = int(grids[0].cell_ptr[-1])
+    for name in ("cell_vertex", "cell_weight"):
+        first, *others = (getattr(grid, name)[:used] for grid in grids)
+        assert all(np.array_equal(first, other) for other in others), name
+    post = np.empty((1, model.M))
+    for v, o in np.ndindex(grids[0].prob.shape):  # links are Bayes' rule and a mixture of vertices
+        assert grids[0].prob[v, o] == posterior(
+            grids[0].belief, v, observations.likelihood, o, post
+        )
+        begin, end = (int(i) for i in grids[0].cell_ptr[v * len(observations.next) + o :][:2])
+        around = grids[0].belief[grids[0].cell_vertex[begin:end]]
+        assert grids[0].cell_weight[begin:end] @ around == pytest.approx(post[0], abs=1e-12)
+
+
+def test_a_sweep_can_be_stopped_between_two_steps(monkeypatch):
+    """All beliefs of a bandit have one support: a sweep of them was one call, however long."""
+    model = make("bandit:horizon=12")
+    best = plan(model, method="layers", gap=None)
+    assert best.status == "optimal"
+    stops = []
+    back_up = belief_graph.back_up_layers
+
+    def watched(*arguments):
+        place, step = back_up(*arguments)
+        stops.append(step)
+        return place, step
+
+    monkeypatch.setattr(belief_graph, "back_up_layers", watched)
+    monkeypatch.setattr(belief_graph, "PASS_WORK", 1)
+    found = plan(model, method="layers", gap=None)
+    assert found.status == "optimal"
+    assert any(stops)
+    assert found.lower == pytest.approx(best.lower, abs=1e-9)
+    assert found.upper == pytest.approx(best.upper, abs=1e-9)
+    late = plan(model, method="layers", gap=None, time_limit=0.05)
+    assert late.lower <= best.lower + 1e-9 <= late.upper + 2e-9
 
 
 # ---------------------------------------------------------------------- policies with memory

@@ -437,3 +437,16 @@ def test_riverswim_of_su_and_petrik(data):
     longer = plan(train.replace(horizon=150), "markov", method="ascent", work_limit=40_000_000)
     assert longer.lower >= 203.9266  # what ascent alone finds; kicks find more
     assert evaluate(test.replace(horizon=150), longer.policy).value >= 207.2855
+
+
+@pytest.mark.parametrize("factor", [markov_view_module.HASH_FACTOR, np.uint64(0)])
+def test_first_equal_rows_are_found_also_where_hashes_collide(monkeypatch, factor):
+    """With the factor 0 all hashes are equal."""
+    monkeypatch.setattr(markov_view_module, "HASH_FACTOR", factor)
+    rng = np.random.default_rng(3)
+    for columns in (1, 2, 5):
+        for rows in (rng.integers(0, 3, (40, columns)), rng.integers(-1, 2, (40, columns)) * 0.5):
+            rows = np.where(rng.random(rows.shape) < 0.3, -0.0 if rows.dtype == float else 0, rows)
+            found = markov_view_module.first_equal(rows.astype(rows.dtype))
+            table = rows.tolist()
+            assert found.tolist() == [table.index(row) for row in table]

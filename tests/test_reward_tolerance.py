@@ -93,8 +93,9 @@ def test_repeated_outcomes_may_differ_by_rounding():
     columns = ([0, 0], [0, 0], [0, 0], [0, 0], [0.5, 0.5])
     model = lm.LatentMDP.from_rows(*columns, [0.3, 0.1 + 0.2], [1.0], [[1.0]], 1)
     assert model.reward == pytest.approx([0.3])
-    with pytest.raises(lm.ModelError, match="one reward per next state"):
-        lm.LatentMDP.from_rows(*columns, [0.3, 0.3001], [1.0], [[1.0]], 1)
+    assert not model.stochastic_rewards
+    model = lm.LatentMDP.from_rows(*columns, [0.3, 0.3001], [1.0], [[1.0]], 1)
+    assert model.reward.tolist() == [0.3001, 0.3]
 
 
 def test_descriptions_use_the_tolerance():

@@ -12,6 +12,7 @@ import latentmdp as lm
 from latentmdp.planning import (
     belief_arrays,
     belief_graph,
+    belief_grid,
     belief_tree,
     extraction,
     markov,
@@ -28,6 +29,8 @@ TOLERANCE = 1e-9
 SMALLEST = {
     "FIRST_NODES": (belief_arrays, 1),
     "ENLARGED": (belief_arrays, 1.001),
+    "PIECE_COST": (belief_grid, 1),
+    "PASS_NODES": (belief_tree, 1),
     "PASS_WORK": (belief_graph, 1),
     "BATCH_SHARE": (belief_graph, 1e-9),
     "FIRST_CUT": (belief_graph, 0.5),

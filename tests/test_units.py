@@ -72,9 +72,36 @@ def test_a_run_in_user_units_is_the_run_of_the_model_before(tmp_path, raw, norma
     summary = own.summary()
     assert (summary["units"], run.summary()["units"]) == ("user units", "normalised units")
     assert summary["final_value"] == pytest.approx(own.final_value)
-    for act in (lambda: own.more(1), lambda: own.save(tmp_path / "x"), own.session):
-        with pytest.raises(lm.ModelError, match="needs the run itself"):
-            act()
+    assert own.itself is run
+    own.save(tmp_path / "x")
+    assert lm.load_run(tmp_path / "x").regret == run.regret
+    longer = own.more(500)
+    assert (longer.episodes, longer.units) == (3500, "user units")
+    assert longer.regret == pytest.approx(run.more(500).regret * normal.reward_scale)
+
+
+def test_learning_normalises_by_itself_and_answers_in_the_units_that_were_given(raw, normal, run):
+    best = lm.plan(raw, "markov", gap=None)
+    for optimal in (None, best, (best.lower, best.upper)):
+        own = lm.learn(raw, "greedy", episodes=3000, seed=1, optimal=optimal, normalize=True)
+        assert own.units == "user units"
+        assert own.optimal == pytest.approx((best.lower, best.upper))
+        assert own.regret == pytest.approx(run.regret * normal.reward_scale)
+        assert own.table["value"].tolist() == pytest.approx(
+            normal.in_user_units(run.table["value"]).tolist()
+        )
+        assert "user units" in repr(own)
+    assert str(lm.audit(own)) == str(lm.audit(run))
+    with pytest.raises(lm.ModelError, match="normalize"):
+        lm.learn(raw, "greedy", episodes=10)
+    learnable = lm.make("bandit")
+    assert lm.learn(learnable, "greedy", episodes=10, normalize=True).units == ""
+
+
+def test_a_page_of_runs_in_user_units_is_in_user_units(raw, tmp_path):
+    own = lm.learn(raw, "greedy", episodes=300, normalize=True, optimal=(-100.0, 1000.0))
+    data = Page(write_report(own, tmp_path / "r.html").read_text(encoding="utf-8")).data
+    assert data["units"] == "user units"
 
 
 def test_runs_of_models_as_given_are_not_changed():

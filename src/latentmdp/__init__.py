@@ -12,6 +12,7 @@ _HOME = {
     "ModelError": "errors",
     "LatentMDP": "model",
     "Layout": "model",
+    "TimedLatentMDP": "timed",
     "PolicyGraph": "policy",
     "Cursor": "cursor",
     "initial_belief": "belief",
@@ -59,13 +60,15 @@ _HOME = {
     "LatentMDPVectorEnv": "environments",
 }
 
-__all__ = ["__version__", "plot", *_HOME]
+_MODULES = ("datasets", "plot")  # of functions: latentmdp.plot.regret and the like
+
+__all__ = ["__version__", *_MODULES, *_HOME]
 
 TYPE_CHECKING = False  # type checkers know the name; loading `typing` is half of our import
 if TYPE_CHECKING:
     from typing import Any
 
-    from latentmdp import plot
+    from latentmdp import datasets, plot
     from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.builtin_domains import make
     from latentmdp.catalogue import algorithms, domains
@@ -96,12 +99,13 @@ if TYPE_CHECKING:
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
     from latentmdp.theory.variance import max_variance
+    from latentmdp.timed import TimedLatentMDP
     from latentmdp.trajectories import rollout
 
 
 def __getattr__(name: str) -> "Any":
-    if name == "plot":  # a module of functions: latentmdp.plot.regret and the like
-        return import_module("latentmdp.plot")
+    if name in _MODULES:
+        return import_module(f"latentmdp.{name}")
     if name in _HOME:
         value = getattr(import_module(f"latentmdp.{_HOME[name]}"), name)
         globals()[name] = value

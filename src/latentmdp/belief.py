@@ -6,19 +6,19 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph
 
 
-def initial_belief(model: LatentMDP, state: int) -> Floats | None:
+def initial_belief(model: AnyModel, state: int) -> Floats | None:
     """`(M,)` belief after seeing the first state, `b_m ∝ w_m nu_m(s)`; None if it is impossible."""
     return _normalized(model.w * model.nu[:, state])
 
 
 def update_belief(
-    model: LatentMDP,
+    model: AnyModel,
     belief: Floats,
     state: int,
     action: int,
@@ -26,12 +26,21 @@ def update_belief(
     *,
     symbol: int | None = None,
     reward: float | None = None,
+    step: int | None = None,
 ) -> Floats | None:
     """`(M,)` belief after one more observation; None if it is impossible under `belief`.
 
     `b_m(h a r s') ∝ b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]`. What was seen besides the next state is
-    given as a `symbol` or as a `reward`; with hidden rewards neither is needed.
+    given as a `symbol` or as a `reward`; with hidden rewards neither is needed. A step-dependent
+    model needs the `step` (from 0) at which the action was taken.
     """
+    if isinstance(model, TimedLatentMDP):
+        if step is None or not 0 <= step < model.H:
+            raise ModelError(
+                f"the step must be given for a step-dependent model, from 0 to {model.H - 1}; it "
+                f"is {step}"
+            )
+        state, next, model = model.place(step, state), model.place(step + 1, next), model.unrolled
     if symbol is None:
         if model.observe_rewards:
             if reward is None:
@@ -48,16 +57,16 @@ def update_belief(
     return _normalized(belief * likelihood)
 
 
-def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
+def reach_weights(model: AnyModel, policy: "PolicyGraph") -> Floats:
     """`(N, M)` probability of the context and of being at the node at its step.
 
     Row `n` divided by its sum is the belief at node `n`. `O(N M Gamma)`. Without a last step:
     probability of the context times the discounted number of visits, by a linear system.
     """
+    from latentmdp.folding import on_rows  # which imports this module
     from latentmdp.kernels.policies import policy_nodes, reach_nodes  # Numba loads slowly
-    from latentmdp.policy import fitted  # which imports this module
 
-    policy = fitted(model, policy)
+    model, policy = on_rows(model, policy)
     if policy.stationary:
         from latentmdp.evaluation_stationary import discounted_reach  # which needs this module
 

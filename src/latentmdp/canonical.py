@@ -137,8 +137,8 @@ def numbers(name: str, value: ArrayLike) -> Floats:
     """`value` as a float64 array, a copy."""
     try:
         return np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be an array of numbers; {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"{name} must be an array of numbers; {str(error)[:100]}") from None
 
 
 def finite(name: str, array: Floats) -> Floats:
@@ -261,7 +261,7 @@ def build_rows(
         order = np.argsort(key, kind="stable")
         key, prob, reward = key[order], prob[order], reward[order]
         del order
-    key, prob, reward = _add_up(sizes, key, prob, reward, observe_rewards)
+    key, prob, reward = _add_up(key, prob, reward, observe_rewards)
     row, nxt = np.divmod(key, S)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
@@ -282,7 +282,8 @@ def build_rows(
         return Rows(indptr, nxt, of_row[row], prob, reward), allowed
     symbol = number_transitions(row % (S * A) * S + nxt, reward)
     order = np.lexsort((nxt, symbol, row))
-    return Rows(indptr, nxt[order], symbol[order], prob[order], reward[order]), allowed
+    rows = Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
+    return (_add_up_symbols(rows) if (np.diff(key) == 0).any() else rows), allowed
 
 
 def relabel(sizes: Sizes, rows: Rows, observe_rewards: bool, allowed: Mask | None) -> Rows:
@@ -319,10 +320,20 @@ def _sums_checked(
     return prob if divisor is None else prob / np.repeat(divisor, length[rows])
 
 
+def repeats_next(indptr: Ints, nxt: Ints, S: int) -> bool:
+    """Whether some row has one next state twice."""
+    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    key = np.sort(row * S + nxt)
+    return bool((key[1:] == key[:-1]).any())
+
+
 def _add_up(
-    sizes: Sizes, key: Ints, prob: Floats, reward: Floats, observe_rewards: bool
+    key: Ints, prob: Floats, reward: Floats, observe_rewards: bool
 ) -> tuple[Ints, Floats, Floats]:
-    """Merge repeated `(row, next)`: probabilities add up, hidden rewards average."""
+    """Merge repeated `(row, next)`: probabilities add up, hidden rewards average.
+
+    Observed rewards that differ stay apart: they are several outcomes.
+    """
     first = np.ones(len(key), dtype=bool)
     first[1:] = key[1:] != key[:-1]
     if first.all():
@@ -332,12 +343,27 @@ def _add_up(
     low, high = np.minimum.reduceat(reward, starts), np.maximum.reduceat(reward, starts)
     scale = float(np.abs(reward).max(initial=0.0))
     apart = high - low > reward_tolerance(np.maximum(np.abs(low), np.abs(high)), scale)
-    if apart.any() and observe_rewards:
-        i = int(np.argmax(apart))
-        row, nxt = divmod(int(key[starts[i]]), sizes.S)
-        raise ModelError(
-            f"{_row_name(sizes, row)} must have one reward per next state when rewards are "
-            f"observed; next={nxt} has {float(low[i])} and {float(high[i])}"
-        )
     mean = np.where(low != high, np.add.reduceat(prob * reward, starts) / total, low)
-    return key[starts], total, mean
+    if not (apart.any() and observe_rewards):
+        return key[starts], total, mean
+    group = np.cumsum(first) - 1
+    kept = apart[group]
+    chosen = kept | first
+    prob = np.where(kept, prob, total[group])[chosen]
+    return key[chosen], prob, np.where(kept, reward, mean[group])[chosen]
+
+
+def _add_up_symbols(rows: Rows) -> Rows:
+    """Merge repeated `(row, symbol, next)`, which are neighbours: one reward, up to tolerance."""
+    row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+    first = np.ones(len(row), dtype=bool)
+    for same in (row, rows.symbol, rows.next):
+        first[1:] &= same[1:] == same[:-1]
+    first[1:] = ~first[1:]
+    starts = np.flatnonzero(first)
+    prob = np.add.reduceat(rows.prob, starts)
+    low, high = (f.reduceat(rows.reward, starts) for f in (np.minimum, np.maximum))
+    mean = np.where(low != high, np.add.reduceat(rows.prob * rows.reward, starts) / prob, low)
+    indptr = np.zeros_like(rows.indptr)
+    np.cumsum(np.bincount(row[starts], minlength=len(indptr) - 1), out=indptr[1:])
+    return Rows(indptr, rows.next[starts], rows.symbol[starts], prob, mean)

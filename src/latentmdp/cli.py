@@ -17,6 +17,7 @@ from latentmdp._version import __version__
 from latentmdp.commands.audit import audit_command
 from latentmdp.commands.compile import compile_command
 from latentmdp.commands.convert import convert_command
+from latentmdp.commands.datasets import datasets_command
 from latentmdp.commands.demo import demo_command
 from latentmdp.commands.domains import domains_command
 from latentmdp.commands.evaluate import evaluate_command
@@ -47,6 +48,7 @@ for name, function in (
     ("demo", demo_command),
     ("show", show_command),
     ("domains", domains_command),
+    ("datasets", datasets_command),
     ("convert", convert_command),
     ("plan", plan_command),
     ("evaluate", evaluate_command),

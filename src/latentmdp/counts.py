@@ -116,7 +116,7 @@ class Counts:
 
     def _dense(self, per_slot: Array) -> Array:
         dense = np.zeros((self.rows, self.S), dtype=np.int64)
-        dense[self.slot_row, self.next] = per_slot
+        np.add.at(dense, (self.slot_row, self.next), per_slot)
         return dense.reshape(self.M, self.S, self.A, self.S)
 
     # ---------------------------------------------------------------- writing

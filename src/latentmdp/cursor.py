@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.errors import ModelError
+from latentmdp.timed import ordinary, place
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
+    from latentmdp.timed import AnyModel
 
 
 class Cursor:
@@ -19,7 +20,7 @@ class Cursor:
 
     __slots__ = ("model", "node", "policy", "possible")
 
-    def __init__(self, policy: "PolicyGraph", node: int, model: "LatentMDP | None" = None) -> None:
+    def __init__(self, policy: "PolicyGraph", node: int, model: "AnyModel | None" = None) -> None:
         self.policy = policy
         self.node = node
         self.model = model
@@ -89,7 +90,7 @@ class Cursor:
             )
         state = int(self.policy.state[self.node])
         outcomes = self._outcomes(next_state)
-        symbols = np.unique(model.symbol[outcomes])
+        symbols = np.unique(ordinary(model).symbol[outcomes])
         if reward is None and len(symbols) > 1:
             if self.policy.is_markov:
                 return -1
@@ -100,9 +101,11 @@ class Cursor:
         if reward is None:
             symbol = int(symbols[0]) if len(symbols) else -1
         else:
-            symbol = model.symbol_of(state, self.action, next_state, reward)
+            symbol = ordinary(model).symbol_of(*self._places(next_state), reward)
         if symbol not in symbols and not accept_unexpected:
-            raise ModelError(self._refusal(state, next_state, reward, model.reward[outcomes]))
+            raise ModelError(
+                self._refusal(state, next_state, reward, ordinary(model).reward[outcomes])
+            )
         return symbol
 
     def _outcomes(self, next_state: int) -> np.ndarray:
@@ -110,14 +113,19 @@ class Cursor:
         model = self.model
         assert model is not None
         assert self.possible is not None
-        state = int(self.policy.state[self.node])
         contexts = np.flatnonzero(self.possible)
-        return model.outcomes_to(contexts, state, self.action, next_state)
+        return ordinary(model).outcomes_to(contexts, *self._places(next_state))
+
+    def _places(self, next_state: int) -> tuple[int, int, int]:
+        """State, action and next state as `ordinary(model)` numbers them."""
+        assert self.model is not None
+        state = place(self.model, self.step, int(self.policy.state[self.node]))
+        return int(state), self.action, int(place(self.model, self.step + 1, next_state))
 
     def _rule_out(self, next_state: int, symbol: int) -> None:
         """Keep the contexts that can have shown this (-1: any reward); all if none can."""
-        model = self.model
-        assert model is not None
+        assert self.model is not None
+        model = ordinary(self.model)
         outcomes = self._outcomes(next_state)
         if symbol >= 0:
             outcomes = outcomes[model.symbol[outcomes] == symbol]

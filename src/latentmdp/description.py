@@ -1,13 +1,13 @@
 """What a model is, in a few lines: sizes, largest totals, where the contexts differ."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints, rank_rewards
-from latentmdp.model import LatentMDP
 from latentmdp.printing import printable
+from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.totals import extreme_totals
 
 
@@ -37,6 +37,9 @@ class Description:
     alike: tuple[tuple[int, ...], ...]
     names: dict[str, tuple[str, ...] | None]
     units: str = ""  # in words; empty where rewards are as they were given
+    step_dependent: bool = False  # transitions or rewards may change with the step
+    terminal_rewards: tuple[float, float] | None = None  # least and largest after the last step
+    stochastic_rewards: bool = False  # several rewards, each seen, for one next state
     unavailable: tuple[tuple[int, int], ...] = ()  # (state, action)
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,16 +49,24 @@ class Description:
     def __str__(self) -> str:
         seen = "observed" if self.observe_rewards else "hidden"
         where = "on transitions" if self.rewards_on_transitions else "on (state, action)"
+        kind = ("random, " if self.stochastic_rewards else "") + seen
         lines = [
             f"{self.M} contexts, {self.S} states, {self.A} actions, horizon {self.H}, "
             f"discount {self.discount:g}",
             f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
             *self._availability(),
-            f"rewards {where}, {seen}; total reward of an episode by context: {self._totals()}",
+            f"rewards {where}, {kind}; total reward of an episode by context: {self._totals()}",
             f"transitions differ at {self._places(self.transitions_differ)}",
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
         ]
+        if self.step_dependent:
+            lines.insert(
+                1, "transitions and rewards are given by step; what is said here holds at some step"
+            )
+        if self.terminal_rewards is not None:
+            low, high = self.terminal_rewards
+            lines.append(f"terminal rewards from {low:.4g} to {high:.4g}, in the totals")
         lines += [f"totals are in {self.units}"] if self.units else []
         groups = [group for group in self.alike if len(group) > 1]
         if groups:
@@ -91,13 +102,23 @@ class Description:
         return printable(names[index]) if names else str(index)
 
 
-def describe(model: LatentMDP) -> Description:
+def describe(model: AnyModel) -> Description:
     """Describe `model`. `O(nnz log nnz)` and the two dynamic programmes of the totals."""
+    if isinstance(model, TimedLatentMDP):
+        return _describe_timed(model)
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     moves = _row_codes(row, M * S * A, model.next, model.prob)
+    if model.stochastic_rewards:
+        merged = model.replace(observe_rewards=False)
+        merged_row = np.repeat(np.arange(M * S * A), np.diff(merged.indptr))
+        moves = _row_codes(merged_row, M * S * A, merged.next, np.round(merged.prob, 12))
     if model.rewards_on_transitions:
         rank = rank_rewards(row % (S * A) * S + model.next, model.reward)
+        if model.stochastic_rewards:  # how likely they are is part of the rewards
+            _, of = np.unique(row * S + model.next, return_inverse=True)
+            share = np.round(model.prob / np.bincount(of, model.prob)[of], 9)
+            rank = rank * (1 + len(share)) + np.unique(share, return_inverse=True)[1]
         pays = _row_codes(row, M * S * A, model.next, rank)
     else:
         pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
@@ -138,8 +159,27 @@ def describe(model: LatentMDP) -> Description:
             "actions": model.action_names,
         },
         units=model.units_in_words,
+        stochastic_rewards=model.stochastic_rewards,
         unavailable=tuple((int(i) // A, int(i) % A) for i in np.flatnonzero(~listed)),
     )
+
+
+def _describe_timed(model: TimedLatentMDP) -> Description:
+    """What the time-augmented model is, in the states that a person knows."""
+    found = describe(model.unrolled)
+    at_any_step = [
+        tuple(sorted({(s % model.S, a) for s, a in pairs}))
+        for pairs in (found.transitions_differ, found.rewards_differ, found.unavailable)
+    ]
+    terminal = None
+    if model.terminal is not None:
+        terminal = float(model.terminal.min()), float(model.terminal.max())
+    return replace(
+        found, S=model.S, transitions_differ=at_any_step[0], rewards_differ=at_any_step[1],
+        unavailable=at_any_step[2], rewards_on_transitions=model.rewards_on_transitions,
+        names=found.names | {"states": model.state_names}, step_dependent=True,
+        terminal_rewards=terminal,
+    )  # fmt: skip
 
 
 def _row_codes(row: Ints, n_rows: int, nxt: Ints, value: np.ndarray) -> Ints:

@@ -8,9 +8,9 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
+from latentmdp.folding import fold_by_step, on_rows
 from latentmdp.horizons import needs_finite
-from latentmdp.model import LatentMDP
-from latentmdp.policy import as_policy
+from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ class Evaluation:
         )
 
 
-def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
+def evaluate(model: AnyModel, policy: Any) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
     The policy is a `PolicyGraph`, a `Plan`, or a table of actions `(H, S)` or `(S,)`.
@@ -89,7 +89,7 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
     given = getattr(policy, "policy", policy)
-    policy = as_policy(model, policy)
+    model, policy = on_rows(model, policy)
     if policy.stationary:
         alpha, var = discounted_values(model, policy)
     else:
@@ -97,7 +97,7 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
         var = np.empty((policy.N, model.M))
         alpha_vectors(
             model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.discount, policy_nodes(policy), np.empty(model.Gamma), alpha, var,
+            model.discount, policy_nodes(policy), np.empty(model.branching), alpha, var,
         )  # fmt: skip
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
@@ -114,14 +114,14 @@ def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
 
 
 def return_distribution(
-    model: LatentMDP, policy: Any, max_atoms: int = 5_000_000
+    model: AnyModel, policy: Any, max_atoms: int = 5_000_000
 ) -> tuple[Floats, Floats]:
     """`(totals, probabilities)` of an episode's total reward, ascending; exact.
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
-    needs_finite(model, "the distribution of the return")
-    policy = as_policy(model, policy)
+    needs_finite(ordinary(model), "the distribution of the return")
+    model, policy = on_rows(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
     tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))
@@ -153,13 +153,16 @@ def return_distribution(
     return total, prob
 
 
-def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
+def context_optimal(model: AnyModel) -> tuple[Floats, Ints]:
     """`(values (H+1, M, S), actions (H, M, S))` of each context solved as an MDP of its own.
 
     What one could earn knowing the context: `sum w_m nu_m(s) values[0, m, s]` bounds every policy.
     """
     from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
+    if isinstance(model, TimedLatentMDP):
+        values, actions = context_optimal(model.unrolled)
+        return fold_by_step(model, values), fold_by_step(model, actions)
     needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)

@@ -118,4 +118,4 @@ def _indices(matrix: Any) -> tuple[Ints, Ints]:
 
 
 def _add(steps: Steps, values: Floats, N: int) -> Floats:
-    return np.bincount(steps.node, values, minlength=N)
+    return np.bincount(steps.node, values, minlength=N).astype(np.float64, copy=False)

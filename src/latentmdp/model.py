@@ -125,6 +125,7 @@ class LatentMDP:
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
+        terminal: ArrayLike | None = None,
         **labels: Any,
     ) -> "LatentMDP":
         """From dense `P (M,S,A,S)` and `R (M,S,A)` or `(M,S,A,S)`.
@@ -136,7 +137,17 @@ class LatentMDP:
         warning. `max_return` bounds every episode's total reward and asks for non-negative
         rewards; `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
         `context_names`, `layout`.
+
+        With `P (H,M,S,A,S)`, one per step, or rewards `terminal (M,S)` after the last step, it
+        gives a `TimedLatentMDP` (`timed.py`), where `R` may have the axis of steps, too.
         """
+        if terminal is not None or axes_of(P) == 5 or axes_of(R) == 5:
+            from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
+
+            return TimedLatentMDP.from_arrays(
+                P, R, w, nu, horizon, allowed=allowed, normalize=normalize, discount=discount,
+                observe_rewards=observe_rewards, max_return=max_return, terminal=terminal, **labels,
+            )  # type: ignore[return-value]  # fmt: skip
         repairs = Repairs(normalize)
         sizes, outcomes = canonical.dense_to_outcomes(P, R, allowed)
         rows, mask = canonical.build_rows(sizes, outcomes, observe_rewards, repairs)
@@ -166,16 +177,27 @@ class LatentMDP:
         observe_rewards: bool = True,
         discount: float = 1.0,
         max_return: float | None = 1.0,
+        step: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
         **labels: Any,
     ) -> "LatentMDP":
         """From one entry per outcome, in any order; repeated outcomes add up.
 
         The numbers of contexts and states are those of `nu (M, S)`, or of `w (M,)` and `nu (S,)`;
         `n_actions` defaults to the largest action plus one. Where repeated outcomes differ in
-        reward, hidden rewards are averaged by probability and observed ones refused. Without
-        `allowed (S, A)`, an action without outcomes in all contexts is unavailable in that state.
-        The rest as in `from_arrays`.
+        reward, observed rewards are random (`stochastic_rewards`), and hidden ones are averaged by
+        probability. Without `allowed (S, A)`, an action without outcomes in all contexts is
+        unavailable in that state. With the `step` of each outcome, from 0, or with `terminal` it
+        gives a `TimedLatentMDP`. The rest as in `from_arrays`.
         """
+        if step is not None or terminal is not None:
+            from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
+
+            return TimedLatentMDP.from_rows(
+                context, state, action, next, prob, reward, w, nu, horizon, step=step,
+                n_actions=n_actions, allowed=allowed, normalize=normalize, discount=discount,
+                observe_rewards=observe_rewards, max_return=max_return, terminal=terminal, **labels,
+            )  # type: ignore[return-value]  # fmt: skip
         repairs = Repairs(normalize)
         shape = np.shape(nu)
         if len(shape) == 1:  # the same in every context
@@ -224,6 +246,7 @@ class LatentMDP:
         reward: str = "reward",
         weight: str | None = "weight",
         first: str | None = "first",
+        step: str | None = "step",
         **options: Any,
     ) -> "LatentMDP":
         """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
@@ -232,7 +255,8 @@ class LatentMDP:
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
-        An action without rows in a state, in all contexts, is unavailable there.
+        An action without rows in a state, in all contexts, is unavailable there. With a column
+        `step`, from 0, rows change with the step (a `TimedLatentMDP`).
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
         else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
@@ -257,9 +281,11 @@ class LatentMDP:
         columns = {
             "context": context, "state": state, "action": action, "next_state": next_state,
             "probability": probability, "reward": reward, "weight": weight, "first": first,
+            "step": step,
         }  # fmt: skip
         options.setdefault("max_return", None)
-        return frame_model(frame, horizon, columns, w, start, nu, options)
+        model = frame_model(frame, horizon, columns, w, start, nu, options)
+        return model  # type: ignore[return-value]  # a TimedLatentMDP with a column of steps
 
     @classmethod
     def _checked(
@@ -461,9 +487,24 @@ class LatentMDP:
         return Rows(self.indptr, self.next, self.symbol, self.prob, self.reward)
 
     @cached_property
+    def branching(self) -> int:
+        """The largest number of outcomes of any row."""
+        return int(np.diff(self.indptr).max())
+
+    @cached_property
     def Gamma(self) -> int:
         """The largest number of next states of any row."""
-        return int(np.diff(self.indptr).max())
+        if not self.stochastic_rewards:
+            return self.branching
+        row = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        return int(np.bincount(np.unique(row * self.S + self.next) // self.S).max())
+
+    @cached_property
+    def stochastic_rewards(self) -> bool:
+        """Whether one next state of a row comes with several rewards, each with a symbol."""
+        if not (self.observe_rewards and self.rewards_on_transitions):
+            return False
+        return canonical.repeats_next(self.indptr, self.next, self.S)
 
     @cached_property
     def rewards_on_transitions(self) -> bool:
@@ -526,7 +567,14 @@ class LatentMDP:
 
     @property
     def R(self) -> Floats:
-        """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense."""
+        """`(M, S, A)` rewards, or `(M, S, A, S)` where they sit on transitions, dense.
+
+        The mean of those of a next state, where there are several.
+        """
+        if self.stochastic_rewards:
+            total = self.P
+            mean = self._dense(self.prob * self.reward)
+            return np.divide(mean, total, out=mean, where=total > 0)
         if self.rewards_on_transitions:
             return self._dense(self.reward)
         dense = self.row_reward.reshape(self.M, self.S, self.A).copy()
@@ -539,7 +587,11 @@ class LatentMDP:
         if M * S * A * S > 2**31:
             raise ModelError(f"a dense view must have at most 2^31 entries; {M * S * A * S} asked")
         dense = np.zeros((M * S * A, S))
-        dense[np.repeat(np.arange(M * S * A), np.diff(self.indptr)), self.next] = values
+        row = np.repeat(np.arange(M * S * A), np.diff(self.indptr))
+        if self.stochastic_rewards:
+            np.add.at(dense, (row, self.next), values)
+        else:
+            dense[row, self.next] = values
         if self.allowed is not None:
             dense[~self.listed_rows] = 0.0
         return dense.reshape(M, S, A, S)
@@ -575,6 +627,16 @@ class LatentMDP:
 
         return describe(self)
 
+    def rewards_in_state(self) -> "LatentMDP":
+        """The same problem with the last reward in the state: one that learning takes.
+
+        Where a next state comes with several rewards, it becomes several states, one for each.
+        Values stay the same; policies are for the new states.
+        """
+        from latentmdp.reward_states import rewards_in_state  # which takes a LatentMDP
+
+        return rewards_in_state(self)
+
     def to_frame(self, names: bool = True) -> "pd.DataFrame":
         """One row per outcome: `context, state, action, next_state, probability, reward`, and
         `weight` (of the context) and `first` (of the state as the first one, given the context).
@@ -600,16 +662,9 @@ class LatentMDP:
 
     def _repr_html_(self) -> str:
         """For notebooks: sizes, the contexts and, on a grid, a picture."""
-        from latentmdp import notebook
+        from latentmdp.notebook import model_page
 
-        names = self.context_names or [str(m) for m in range(self.M)]
-        weights = (float(x) for x in self.w)
-        rows = [
-            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
-        ]
-        return notebook.page(
-            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
-        )
+        return model_page(self)
 
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
@@ -620,6 +675,14 @@ class LatentMDP:
             f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
             f"rewards {rewards}, discount={self.discount:g}{masked})"
         )
+
+
+def axes_of(value: ArrayLike) -> int:
+    """How many axes an array or nested lists have, without converting them."""
+    axes = 0
+    while isinstance(value, (list, tuple)) and value:
+        value, axes = value[0], axes + 1
+    return axes + np.ndim(value)
 
 
 _LABELS = (

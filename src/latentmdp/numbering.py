@@ -82,7 +82,8 @@ def _renumbered(policy: PolicyGraph, model: LatentMDP, meanings: Ints) -> Policy
     np.cumsum(np.bincount(owner[edge], minlength=policy.N), out=indptr[1:])
     return PolicyGraph.from_arrays(
         policy.step, policy.state, policy.action, indptr, new[order[first[edge] + rank]],
-        policy.next[edge], policy.node[edge], policy.root, policy.default, policy.stationary,
+        policy.next[edge], policy.node[edge], policy.root, policy.default,
+        stationary=policy.stationary,
     )  # fmt: skip
 
 

@@ -29,8 +29,8 @@ from latentmdp.drawing.canvas import state_name as _state_name
 from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.timed import AnyModel, ordinary, pictured, place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +222,7 @@ def belief(
     beliefs: ArrayLike,
     ax: "Axes | None" = None,
     *,
-    model: LatentMDP | None = None,
+    model: AnyModel | None = None,
     true: int | None = None,
 ) -> "Axes":
     """Belief over the steps of an episode, stacked: `beliefs (steps, M)`; `true` gets hatched."""
@@ -243,7 +243,7 @@ def belief(
 
 
 def maze(
-    model: LatentMDP,
+    model: AnyModel,
     policy: PolicyGraph | None = None,
     step: int = 0,
     visits: ArrayLike | None = None,
@@ -256,6 +256,7 @@ def maze(
     """
     from matplotlib.patches import Rectangle  # loads slowly
 
+    model = pictured(model)
     if model.layout is None:
         raise ModelError("maze needs a model with a layout; this one has none")
     rows, columns = model.layout.shape
@@ -287,7 +288,7 @@ def maze(
     return ax
 
 
-def _shares(model: LatentMDP, visits: ArrayLike) -> np.ndarray:
+def _shares(model: AnyModel, visits: ArrayLike) -> np.ndarray:
     """Shades from 0 to 1, by the logarithm of visits."""
     array = np.asarray(visits, dtype=float)
     if array.shape != (model.S,) or not (array >= 0).all():
@@ -303,7 +304,7 @@ def _shares(model: LatentMDP, visits: ArrayLike) -> np.ndarray:
 
 def policy_graph(
     policy: PolicyGraph,
-    model: LatentMDP | None = None,
+    model: AnyModel | None = None,
     ax: "Axes | None" = None,
     *,
     max_nodes: int = 60,
@@ -367,20 +368,22 @@ def _columns(policy: PolicyGraph) -> np.ndarray:
 
 
 def _edges(
-    policy: PolicyGraph, model: LatentMDP | None, kept: np.ndarray
+    policy: PolicyGraph, model: AnyModel | None, kept: np.ndarray
 ) -> list[tuple[int, int, float]]:
     """`(node, successor, line width)`."""
     if model is None:
         owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
         return [(int(n), int(to), 0.7) for n, to in zip(owner, policy.node, strict=True)]
-    g = reach_weights(model, policy)
+    g, rows = reach_weights(model, policy), ordinary(model)
     flow: dict[tuple[int, int], float] = {}
     for n in kept[~policy.ends_after(policy.step[kept])]:
         for m in np.flatnonzero(g[n]):
-            row = (m * model.S + policy.state[n]) * model.A + policy.action[n]
-            i = np.arange(model.indptr[row], model.indptr[row + 1])
-            successors = policy.successors(np.full(len(i), n), model.symbol[i], model.next[i])
-            for to, p in zip(successors, model.prob[i], strict=True):
+            state = place(model, policy.step[n], policy.state[n])
+            row = (m * rows.S + state) * rows.A + policy.action[n]
+            i = np.arange(rows.indptr[row], rows.indptr[row + 1])
+            following = rows.next[i] % policy.S
+            successors = policy.successors(np.full(len(i), n), rows.symbol[i], following)
+            for to, p in zip(successors, rows.prob[i], strict=True):
                 flow[int(n), int(to)] = flow.get((int(n), int(to)), 0.0) + g[n, m] * p
     return [(n, to, 0.3 + 2.5 * p) for (n, to), p in flow.items()]
 

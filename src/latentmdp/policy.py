@@ -31,11 +31,11 @@ from latentmdp.policy_stationary import (
     stationary_table,
     unrolled,
 )
+from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary, place
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from latentmdp.model import LatentMDP
     from latentmdp.numbering import Numbering
 
 
@@ -114,6 +114,7 @@ class PolicyGraph:
         node: ArrayLike,
         root: ArrayLike,
         default: ArrayLike,
+        *,
         stationary: bool = False,
     ) -> "PolicyGraph":
         """From arrays with nodes and successors in any order; sorts and checks. `O(N + E)` logs."""
@@ -167,7 +168,7 @@ class PolicyGraph:
     @classmethod
     def from_belief(
         cls,
-        model: "LatentMDP",
+        model: "AnyModel",
         choose: Callable[[int, int, np.ndarray], int],
         digits: int = 12,
         max_nodes: int | None = None,
@@ -186,7 +187,9 @@ class PolicyGraph:
         def follow(
             step: int, state: int, memory: tuple[float, ...], action: int, symbol: int, nxt: int
         ) -> tuple[float, ...] | None:
-            belief = update_belief(model, np.array(memory), state, action, nxt, symbol=symbol)
+            belief = update_belief(
+                model, np.array(memory), state, action, nxt, symbol=symbol, step=step
+            )
             if belief is None:
                 return None
             return tuple(np.where(belief > 0.0, np.maximum(np.round(belief, digits), least), 0.0))
@@ -202,7 +205,7 @@ class PolicyGraph:
 
     @classmethod
     def from_tree(
-        cls, model: "LatentMDP", choose: Callable[[tuple[int, ...]], int]
+        cls, model: "AnyModel", choose: Callable[[tuple[int, ...]], int]
     ) -> "PolicyGraph":
         """The policy that plays `choose(history)`, one node per possible history.
 
@@ -221,11 +224,11 @@ class PolicyGraph:
     # ------------------------------------------------------------------ running
 
     @property
-    def model(self) -> "LatentMDP | None":
+    def model(self) -> "AnyModel | None":
         """The model that it was made for, as far as it is known: `plan` says so, files do not."""
         return self.__dict__.get("_model")
 
-    def for_model(self, model: "LatentMDP") -> "PolicyGraph":
+    def for_model(self, model: "AnyModel") -> "PolicyGraph":
         """The same policy in the model's numbers, which knows it: cursors understand rewards."""
         policy = PolicyGraph.__new__(PolicyGraph)
         policy.__dict__.update(fitted(model, self).__dict__, _model=model, _numbering=None)
@@ -242,7 +245,7 @@ class PolicyGraph:
         policy.__dict__.update(self.__dict__, _model=None, _numbering=numbering)
         return policy
 
-    def cursor(self, state: int, model: "LatentMDP | None" = None) -> Cursor:
+    def cursor(self, state: int, model: "AnyModel | None" = None) -> Cursor:
         """A cursor at the root node of the first `state`.
 
         `model` (default: the policy's own) tells what rewards say and what can happen at all.
@@ -285,12 +288,13 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ simplifying
 
-    def prune(self, model: "LatentMDP | None" = None) -> "PolicyGraph":
+    def prune(self, model: "AnyModel | None" = None) -> "PolicyGraph":
         """Without successors that say what the default says, and without unreachable nodes.
 
         With a `model`, also without successors on observations that it gives probability zero.
         """
-        if model is not None and self.numbering is not None:
+        by_step = self.stationary and isinstance(model, TimedLatentMDP)
+        if model is not None and (self.numbering is not None or by_step):
             return self.for_model(model).prune(model)
         owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
         keep = self.node != self.default[self.step_after(self.step[owner]), self.next]
@@ -309,18 +313,19 @@ class PolicyGraph:
         keep &= reached[owner]
         return self._select(reached, keep, owner, np.arange(self.N))
 
-    def _possible(self, model: "LatentMDP", owner: Ints) -> np.ndarray:
+    def _possible(self, model: "AnyModel", owner: Ints) -> np.ndarray:
         """`(E,)` whether some context that can be at the owner can show the observation."""
-        g = reach_weights(model, self)
+        g, state = reach_weights(model, self), place(model, self.step, self.state)
         possible = np.zeros(len(self.node), dtype=bool)
+        model = ordinary(model)
         for m in range(model.M):
-            row = (m * model.S + self.state) * model.A + self.action
+            row = (m * model.S + state) * model.A + self.action
             length = model.indptr[row + 1] - model.indptr[row]
             width = int(max(model.symbol.max(), self.symbol.max(initial=0))) + 1
             at = np.repeat(np.arange(self.N), length)
             i = np.arange(len(at)) - np.repeat(np.cumsum(length) - length, length)
             i += np.repeat(model.indptr[row], length)
-            seen = ((at * width + model.symbol[i]) * self.S + model.next[i])[g[at, m] > 0]
+            seen = ((at * width + model.symbol[i]) * self.S + model.next[i] % self.S)[g[at, m] > 0]
             possible |= np.isin((owner * width + self.symbol) * self.S + self.next, seen)
         return possible
 
@@ -377,7 +382,7 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ showing, saving
 
-    def to_dot(self, model: "LatentMDP | None" = None, max_nodes: int = 200) -> str:
+    def to_dot(self, model: "AnyModel | None" = None, max_nodes: int = 200) -> str:
         """The part reachable from the roots as a Graphviz `digraph`, at most `max_nodes` of it.
 
         With a `model`: names from it, and every observation it can show; without: the successors.
@@ -386,7 +391,7 @@ class PolicyGraph:
 
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
-    def to_frame(self, model: "LatentMDP | None" = None, names: bool = True) -> "pd.DataFrame":
+    def to_frame(self, model: "AnyModel | None" = None, names: bool = True) -> "pd.DataFrame":
         """One row per node: `node, step, state, action`, in the order of the steps.
 
         With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
@@ -534,7 +539,7 @@ def check_fits(model: Problem, policy: PolicyGraph) -> None:
             f"node {int(np.argmax(policy.action))} plays {policy.action.max()}"
         )
     if model.allowed is not None:
-        available = model.allowed[policy.state, policy.action]
+        available = model.allowed[_places(model.allowed, policy)]
         if not available.all():
             n = int(np.argmin(available))
             raise ModelError(
@@ -551,7 +556,7 @@ def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     """
     if model.allowed is None:
         return policy
-    action = model.stand_in[policy.state, policy.action]
+    action = model.stand_in[_places(model.allowed, policy)]
     if np.array_equal(action, policy.action):
         return policy
     action.flags.writeable = False
@@ -560,14 +565,35 @@ def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     return changed
 
 
-def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
+def _places(allowed: Mask, policy: PolicyGraph) -> tuple[Ints, ...]:
+    """Where the nodes of a policy stand in a table `(S, A)`, or `(H, S, A)` by step."""
+    place = policy.state, policy.action
+    return place if allowed.ndim == 2 else (policy.step, *place)
+
+
+def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
     """The policy with the model's numbers for rewards, and the same nodes; checked to fit.
+
+    For a step-dependent model, a policy for its time-augmented model is folded to its states.
 
     A stationary policy in a model with a last step is unrolled: its node `n` at step `t` is node
     `t * N + n`.
     """
+    if isinstance(model, TimedLatentMDP) and isinstance(policy, PolicyGraph):
+        from latentmdp.folding import fold  # which makes a PolicyGraph
+
+        learned = policy.numbering is not None
+        if policy.stationary and policy.S == model.S:
+            policy = unrolled(policy, model.H)  # before its actions are checked, step by step
+        if policy.H == model.H and policy.S == model.H * model.S and (learned or model.H > 1):
+            policy = fold(model, policy)
+        elif learned:
+            raise ModelError(
+                "a learner's policy must be for the model that it learned in, model.unrolled, with "
+                f"{model.H * model.S} states; it is for S={policy.S}"
+            )
     check_fits(model, policy)
-    if policy.numbering is not None:
+    if policy.numbering is not None and not isinstance(model, TimedLatentMDP):
         from latentmdp.numbering import in_numbers_of
 
         policy = in_numbers_of(policy, policy.numbering, model)
@@ -576,7 +602,7 @@ def fitted(model: "LatentMDP", policy: PolicyGraph) -> PolicyGraph:
     return policy
 
 
-def as_policy(model: "LatentMDP", given: Any, what: str = "a policy") -> PolicyGraph:
+def as_policy(model: "AnyModel", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.printing import printable
+from latentmdp.timed import AnyModel, ordinary, place
 
 NodeObservations = Callable[[int], list[tuple[int, int]]]
 
 
-def to_dot(policy: PolicyGraph, model: LatentMDP | None, max_nodes: int) -> str:
+def to_dot(policy: PolicyGraph, model: AnyModel | None, max_nodes: int) -> str:
     """See `PolicyGraph.to_dot`."""
     states = (model.state_names if model else None) or [f"s{i}" for i in range(policy.S)]
     actions = model.action_names if model else None
@@ -48,17 +48,18 @@ def _own_observations(policy: PolicyGraph) -> NodeObservations:
     return observations
 
 
-def _model_observations(policy: PolicyGraph, model: LatentMDP) -> NodeObservations:
-    g = reach_weights(model, policy)
+def _model_observations(policy: PolicyGraph, model: AnyModel) -> NodeObservations:
+    g, rows = reach_weights(model, policy), ordinary(model)
 
     def observations(n: int) -> list[tuple[int, int]]:
         if policy.ends_after(policy.step[n]):
             return []
         found = set()
         for m in np.flatnonzero(g[n]):
-            row = (m * model.S + policy.state[n]) * model.A + policy.action[n]
-            for i in range(model.indptr[row], model.indptr[row + 1]):
-                found.add((int(model.symbol[i]), int(model.next[i])))
+            state = place(model, policy.step[n], policy.state[n])
+            row = (m * rows.S + state) * rows.A + policy.action[n]
+            for i in range(rows.indptr[row], rows.indptr[row + 1]):
+                found.add((int(rows.symbol[i]), int(rows.next[i]) % policy.S))
         return sorted(found)
 
     return observations

@@ -10,12 +10,12 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
-from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
+from latentmdp.timed import AnyModel, ordinary, place
 
 
 def expand(
-    model: LatentMDP,
+    model: AnyModel,
     start: Callable[[int], Any],
     follow: Callable[[int, int, Any, int, int, int], Any],
     choose: Callable[[int, int, Any], int],
@@ -26,10 +26,11 @@ def expand(
 
     Where `max_nodes` or `time_limit` end it, observations lead to the default nodes.
     """
-    needs_finite(model, "a policy that is grown history by history")
+    needs_finite(ordinary(model), "a policy that is grown history by history")
     end = inf if time_limit is None else perf_counter() + time_limit
     most = inf if max_nodes is None else max_nodes
     H, S, A = model.H, model.S, model.A
+    rows = ordinary(model)
     ids: dict[tuple[int, int, Any], int] = {}
     nodes: list[tuple[int, int, Any]] = []
     actions: list[int] = []
@@ -61,9 +62,9 @@ def expand(
             continue
         out: dict[tuple[int, int], set[int]] = {}
         for m in seen[n]:
-            row = (m * S + s) * A + actions[n]
-            for i in range(model.indptr[row], model.indptr[row + 1]):
-                out.setdefault((int(model.symbol[i]), int(model.next[i])), set()).add(int(m))
+            row = (m * rows.S + place(model, t, s)) * A + actions[n]
+            for i in range(rows.indptr[row], rows.indptr[row + 1]):
+                out.setdefault((int(rows.symbol[i]), int(rows.next[i]) % S), set()).add(int(m))
         edges[n] = []
         for (symbol, nxt), by in sorted(out.items()):
             after = follow(t, s, memory, actions[n], symbol, nxt)

@@ -11,12 +11,12 @@ from latentmdp.policy import fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
+    from latentmdp.timed import AnyModel
 
 
 def policy_frame(
-    policy: "PolicyGraph", model: "LatentMDP | None", names: bool = True
+    policy: "PolicyGraph", model: "AnyModel | None", names: bool = True
 ) -> "pd.DataFrame":
     """See `PolicyGraph.to_frame`. `O(N M Gamma)` with a model."""
     import pandas as pd  # loads slowly

@@ -27,7 +27,8 @@ def stationary_table(table: ArrayLike) -> "PolicyGraph":
     ids, none = np.arange(S), np.zeros(0, dtype=np.int64)
     return PolicyGraph.from_arrays(
         np.zeros(S, dtype=np.int64), ids, actions[0], np.zeros(S + 1, dtype=np.int64),
-        none, none, none, ids, ids[None], True,
+        none, none, none, ids, ids[None],
+        stationary=True,
     )  # fmt: skip
 
 

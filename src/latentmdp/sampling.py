@@ -15,7 +15,7 @@ class Sampler:
         self.S, self.A = model.S, model.A
         self.first, self.last = model.indptr[:-1], model.indptr[1:] - 1
         self.cumulative = row_cumulative(model.indptr, model.prob)
-        self.rounds = int(model.Gamma - 1).bit_length()
+        self.rounds = int(model.branching - 1).bit_length()
         self.contexts = _ending_above_one(np.cumsum(model.w))
         m, s = np.nonzero(model.nu)
         self.start_state = s

@@ -11,6 +11,7 @@ from latentmdp.horizons import checked_whole, needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import as_policy
 from latentmdp.sampling import Sampler
+from latentmdp.timed import AnyModel, ordinary, place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,7 @@ BYTES_PER_STEP = 400  # of a table's row without its belief, while it is made
 
 
 def rollout(
-    model: LatentMDP, policy: Any, episodes: int = 100, seed: int = 0, *, names: bool = False
+    model: AnyModel, policy: Any, episodes: int = 100, seed: int = 0, *, names: bool = False
 ) -> "pd.DataFrame":
     """Draw episodes of `policy` (a plan, a policy or a table of actions) in `model`.
 
@@ -37,9 +38,9 @@ def rollout(
     """
     import pandas as pd  # loads slowly
 
-    if not isinstance(model, LatentMDP):
+    if not isinstance(model, AnyModel):
         raise ModelError(f"rollout needs a LatentMDP; it was given a {type(model).__name__}")
-    needs_finite(model, "rollout")
+    needs_finite(ordinary(model), "rollout")
     episodes = checked_whole("episodes", episodes, 1)
     random = np.random.default_rng(np.random.SeedSequence(checked_whole("seed", seed, 0)))
     graph = as_policy(model, policy)
@@ -50,7 +51,8 @@ def rollout(
             "ask for fewer"
         )
     u = random.random((episodes, model.H + 2))  # by episode: a prefix does not depend on the rest
-    sampler, beliefs = Sampler(model), _Beliefs(model)
+    rows, S = ordinary(model), model.S
+    sampler, beliefs = Sampler(rows), _Beliefs(rows)
     context = sampler.context(u[:, 0])
     state = sampler.start(context, u[:, 1])
     belief = beliefs.first(state)
@@ -62,13 +64,14 @@ def rollout(
     held = np.empty((episodes, model.H, model.M))
     for t in range(model.H):
         action = graph.action[node]
-        outcome = sampler.outcome(context, state, action, u[:, t + 2])
+        number = place(model, t, state)
+        outcome = sampler.outcome(context, number, action, u[:, t + 2])
         columns["state"][:, t], columns["action"][:, t] = state, action
         columns["outcome"][:, t], held[:, t] = outcome, belief
         if t + 1 < model.H:
-            belief = beliefs.after(belief, state, action, outcome)
-            state = model.next[outcome]
-            node = graph.successors(node, model.symbol[outcome], state)
+            belief = beliefs.after(belief, number, action, outcome)
+            state = rows.next[outcome] % S
+            node = graph.successors(node, rows.symbol[outcome], state)
     held.flags.writeable = False
     outcome = columns["outcome"].reshape(-1)
     named = _Names(model, names)
@@ -79,8 +82,8 @@ def rollout(
             "context": named.contexts(np.repeat(context, model.H)),
             "state": named.states(columns["state"].reshape(-1)),
             "action": named.actions(columns["action"].reshape(-1)),
-            "reward": model.reward[outcome],
-            "next_state": named.states(model.next[outcome]),
+            "reward": rows.reward[outcome],
+            "next_state": named.states(rows.next[outcome] % S),
             "belief": pd.Series(list(held.reshape(-1, model.M)), dtype=object),
         }
     )
@@ -123,7 +126,7 @@ def _shares(weight: Floats) -> Floats:
 class _Names:
     """Numbers as they are, or as the model's names."""
 
-    def __init__(self, model: LatentMDP, wanted: bool) -> None:
+    def __init__(self, model: AnyModel, wanted: bool) -> None:
         self.model, self.wanted = model, wanted
 
     def contexts(self, numbers: Ints) -> Array:

@@ -163,7 +163,7 @@ EXPLAINED = {
     "time": "out of time or work (--time-limit, --work-limit)",
     "memory": "out of memory (--memory-limit)",
     "interrupted": "stopped by hand; the bounds hold",
-    "stalled": "neither bound moves any more; the bounds hold",
+    "stalled": "this method has done all that it does; the bounds hold",
 }
 
 

@@ -1,4 +1,4 @@
-"""`latentmdp study run/status/table STUDY.toml`: many runs, done once each, kept in a store."""
+"""`latentmdp study ...`: many runs from one file, done once each, kept in a store."""
 
 import sys
 from pathlib import Path
@@ -57,7 +57,8 @@ def run_command(
         typer.Option(
             "--scheduler",
             metavar="ADDRESS",
-            help="Dask's scheduler, like tcp://host:8786; implies --engine dask.",
+            help="Dask's scheduler, like tcp://host:8786, or its scheduler file; implies "
+            "--engine dask.",
             show_default=False,
         ),
     ] = None,
@@ -144,6 +145,41 @@ def table_command(
         print_text("no run is finished yet")
     else:
         _print_runs(table)
+
+
+@study_app.command("report")
+def report_command(
+    study: StudyArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="PAGE", parser=some_path, show_default=False,
+            help="The page (default: beside the study, with the ending .html).",
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:  # fmt: skip
+    """One page: regret by problem, who beats whom, exponents, all runs; also while it runs."""
+    from latentmdp.commands._output import working
+    from latentmdp.experiments.study import Study
+    from latentmdp.report.study_page import write_study_page
+
+    found = Study.load(study)
+    place = study.with_suffix(".html") if out is None else out
+    with working("writing the page"):
+        status = found.status()
+        notes = []
+        if status["left"]:
+            notes.append(f"{status['left']} of {status['runs']} runs are not done yet")
+        notes += [
+            f"failed: {one['id']}: {one['error']}" for one in status["failures"][:MOST_LISTED]
+        ]
+        title = found.spec.title or found.folder.name
+        write_study_page(place, found.table(), found.curves(), title=title, notes=notes)
+    if json:
+        print_json({"page": place, "runs": status["done"]})
+    else:
+        print_text(f"{place}: {status['done']} runs")
 
 
 # ---------------------------------------------------------------------- words

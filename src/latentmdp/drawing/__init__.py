@@ -13,8 +13,8 @@ from latentmdp.drawing.diagram import draw_diagram, draw_matrix, is_readable
 from latentmdp.drawing.grid import draw_grid
 from latentmdp.drawing.policies import draw_policy
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["draw_model", "draw_policy", "save_picture"]
 
 
-def draw_model(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
+def draw_model(model: AnyModel, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """The model's picture: its grid, else a diagram of its states, else a transition matrix.
 
     `context=None` shows all contexts together (candidate goals, averaged probabilities), a number
-    that context alone.
+    that context alone. A step-dependent model is averaged over its steps.
     """
+    if isinstance(model, TimedLatentMDP):
+        ax = draw_model(model.mean_over_steps(), context, ax)
+        ax.set_title(f"{ax.get_title()}, averaged over them", fontsize=10)
+        return ax
     if context is not None and not 0 <= context < model.M:
         raise ModelError(f"context must be between 0 and {model.M - 1}; it is {context}")
     if model.layout is not None:
@@ -38,7 +42,7 @@ def draw_model(model: LatentMDP, context: int | None = None, ax: "Axes | None" =
 
 
 def save_picture(
-    model: LatentMDP,
+    model: AnyModel,
     path: str | Path,
     policy: PolicyGraph | None = None,
     step: int = 0,

@@ -10,6 +10,7 @@ from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.timed import AnyModel, pictured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ _MAX_ROWS = 30
 
 
 def draw_policy(
-    model: LatentMDP, policy: PolicyGraph, step: int, ax: "Axes | None" = None
+    model: AnyModel, policy: PolicyGraph, step: int, ax: "Axes | None" = None
 ) -> "Axes":
     """What the policy does at this step (from 0) and how likely it is to be where.
 
@@ -33,13 +34,14 @@ def draw_policy(
         raise ModelError(f"step must be between 0 and {policy.H - 1}; it is {step}")
     share = action_shares(model, policy, step)
     default = policy.action[policy.default[step]]
+    model = pictured(model)
     when = "at every step" if policy.stationary else f"at step {step} (from 0)"
     if model.layout is not None:
         return _arrows(model, share, default, when, ax)
     return _table(model, share, when, ax)
 
 
-def action_shares(model: LatentMDP, policy: PolicyGraph, step: int) -> np.ndarray:
+def action_shares(model: AnyModel, policy: PolicyGraph, step: int) -> np.ndarray:
     """P(in state s and playing action a at this step), (S, A); discounted shares of all steps."""
     policy = fitted(model, policy)
     reach = reach_weights(model, policy).sum(axis=1)
@@ -131,6 +133,7 @@ def _table(model: LatentMDP, share: np.ndarray, when: str, ax: "Axes | None") ->
                 ax.text(
                     j, i, f"{share[s, a]:.1%}", ha="center", va="center", fontsize=7, color=colour
                 )
-    note = " (×: unavailable)" if model.allowed is not None else ""
+    crossed = model.allowed is not None and not model.allowed[np.ix_(shown, actions)].all()
+    note = " (×: unavailable)" if crossed else ""
     ax.set_title(f"policy {when}: how likely state and action are{note}", fontsize=10)
     return ax

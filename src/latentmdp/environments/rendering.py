@@ -18,6 +18,7 @@ from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import cell_font, grid_places
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel, pictured
 
 _MAX_LISTED = 40
 
@@ -25,8 +26,8 @@ _MAX_LISTED = 40
 class Renderer:
     """Draws frames of one model; the picture's background is drawn once and kept."""
 
-    def __init__(self, model: LatentMDP) -> None:
-        self.model = model
+    def __init__(self, model: AnyModel) -> None:
+        self.model = pictured(model)
         self._scenes: dict[int | None, _Scene] = {}
 
     def text(

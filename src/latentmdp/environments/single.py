@@ -9,8 +9,8 @@ from gymnasium.error import ResetNeeded
 from latentmdp.builtin_domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
 from latentmdp.sampling import Sampler
+from latentmdp.timed import AnyModel, ordinary, place
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):
@@ -21,7 +21,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     `PolicyGraph` sees besides the next state; `info["context"]` is there at the last step only.
     Where the model has unavailable actions, `info["action_mask"]` says which are available in the
     state, 1 or 0 for each, as `action_space.sample` takes it; playing another one is an error.
-    `reset(options={"context": m})` forces the context.
+    `reset(options={"context": m})` forces the context. A terminal reward, times the discount, is
+    part of the last step's reward.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")
     >>> state, info = env.reset(seed=0, options={"context": 1})
@@ -31,7 +32,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def __init__(self, model: LatentMDP | str, render_mode: str | None = None) -> None:
+    def __init__(self, model: AnyModel | str, render_mode: str | None = None) -> None:
         if isinstance(model, str):
             model = make(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -40,7 +41,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Discrete(model.S)
         self.action_space = gym.spaces.Discrete(model.A)
-        self._sampler = Sampler(model)
+        self._rows = ordinary(model)
+        self._sampler = Sampler(self._rows)
         self._renderer = Renderer(model) if render_mode else None
         self._step = -1  # no episode yet
         self._context = self._state = 0
@@ -62,8 +64,11 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     def _mask(self) -> dict[str, Any]:
         """`action_mask (A,)` of the current state, if any action is unavailable anywhere."""
-        allowed = self.model.allowed
-        return {} if allowed is None else {"action_mask": allowed[self._state].astype(np.int8)}
+        allowed = self._rows.allowed
+        if allowed is None:
+            return {}
+        state = place(self.model, self._step, self._state)
+        return {"action_mask": allowed[state].astype(np.int8)}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """One step; the last one (the horizon's) is truncated and its info has the context."""
@@ -71,18 +76,19 @@ class LatentMDPEnv(gym.Env[Any, Any]):
             raise ResetNeeded("call reset() before step(): no episode is under way")
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
-        model, a = self.model, int(action)
-        if model.allowed is not None and not model.allowed[self._state, a]:
+        model, a = self._rows, int(action)
+        state = place(self.model, self._step, self._state)
+        if model.allowed is not None and not model.allowed[state, a]:
             raise ModelError(
                 f"action {a} must be available in state {self._state}; it is not (available are "
-                f"{', '.join(map(str, model.actions_in(self._state)))}: see info['action_mask'])"
+                f"{', '.join(map(str, model.actions_in(state)))}: see info['action_mask'])"
             )
-        row = (self._context * model.S + self._state) * model.A + a
+        row = (self._context * model.S + state) * model.A + a
         first, last = model.indptr[row], model.indptr[row + 1]
         u = self.np_random.random()
         i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")
         reward = float(model.reward[i])
-        self._state = int(model.next[i])
+        self._state = int(model.next[i]) % self.model.S
         self._step += 1
         self._action, self._total = a, self._total + reward
         info: dict[str, Any] = {"symbol": int(model.symbol[i]), **self._mask()}
@@ -105,7 +111,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         return self._renderer.picture(*frame, known)
 
 
-def forced_context(model: LatentMDP, options: dict[str, Any] | None) -> Any:
+def forced_context(model: AnyModel, options: dict[str, Any] | None) -> Any:
     """The context that `options` asks for (a number, or an array for batches), checked; or None."""
     options = options or {}
     for name in options:

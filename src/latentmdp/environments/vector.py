@@ -10,8 +10,8 @@ from gymnasium.vector.utils import batch_space
 from latentmdp.builtin_domains import make
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
 from latentmdp.sampling import Sampler
+from latentmdp.timed import AnyModel, ordinary, place
 
 
 class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
@@ -29,7 +29,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        model: LatentMDP | str,
+        model: AnyModel | str,
         num_envs: int = 1,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
@@ -45,7 +45,8 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = gym.spaces.Discrete(model.A)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._sampler = Sampler(model)
+        self._rows = ordinary(model)
+        self._sampler = Sampler(self._rows)
         self._context = np.zeros(num_envs, dtype=np.int64)
         self._state = np.zeros(num_envs, dtype=np.int64)
         self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
@@ -121,10 +122,13 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _advance(self, a: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
         u = self.np_random.random(self.num_envs)
-        i = self._sampler.outcome(self._context, self._state, a, u)
-        self._state = self.model.next[i]
-        infos = {"symbol": self.model.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
-        return self.model.reward[i], infos
+        step = self._steps if self._common_step is None else self._common_step
+        i = self._sampler.outcome(self._context, place(self.model, step, self._state), a, u)
+        self._state = self._rows.next[i]
+        if self._rows is not self.model:
+            self._state = self._state % self.model.S
+        infos = {"symbol": self._rows.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
+        return self._rows.reward[i], infos
 
     def _finish(
         self, reward: np.ndarray, never: np.ndarray, over: np.ndarray, infos: dict[str, Any]
@@ -150,9 +154,11 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _masks(self, which: np.ndarray) -> dict[str, Any]:
         """Masks of the current states of these episodes, if any action is unavailable anywhere."""
-        if self.model.allowed is None:
+        allowed = self._rows.allowed
+        if allowed is None:
             return {}
-        masks = np.where(which[:, None], self.model.allowed[self._state], False)
+        step = self._steps if self._common_step is None else self._common_step
+        masks = np.where(which[:, None], allowed[place(self.model, step, self._state)], False)
         return {"action_mask": masks.astype(np.int8), "_action_mask": which.copy()}
 
     def _start(self, chosen: np.ndarray, forced: np.ndarray | None) -> None:
@@ -175,16 +181,15 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             )
         if (a < 0).any() or (a >= self.model.A).any():
             raise ModelError(f"actions must be between 0 and {self.model.A - 1}; found {a!r}")
-        if self.model.allowed is not None:
-            self._check_available(a)
+        if self._rows.allowed is not None:
+            self._check_available(a, self._rows.allowed)
         return a
 
-    def _check_available(self, a: np.ndarray) -> None:
+    def _check_available(self, a: np.ndarray, allowed: np.ndarray) -> None:
         """Refuse unavailable actions; episodes that are over ignore theirs."""
-        assert self.model.allowed is not None
         steps = self._steps if self._common_step is None else np.full(a.size, self._common_step)
         under_way = (steps >= 0) & (steps < self.model.horizon)
-        bad = under_way & ~self.model.allowed[self._state, a]
+        bad = under_way & ~allowed[place(self.model, np.maximum(steps, 0), self._state), a]
         if bad.any():
             i = int(np.argmax(bad))
             raise ModelError(

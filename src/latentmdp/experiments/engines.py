@@ -65,7 +65,8 @@ class Processes:
         self._jobs = jobs
         self._inbox: queue.SimpleQueue[tuple[_Worker, str | None]] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
-        self._deaths: dict[str, int] = {}
+        self._deaths: dict[str, int] = {}  # of workers, by the task they were at
+        self._false_starts = 0  # workers in a row that have died before they were ready
 
     def free(self) -> int:
         """Workers without a task, and those that could be started."""
@@ -90,7 +91,7 @@ class Processes:
             return self._buried(worker)
         message = json.loads(line)
         if "ready" in message:
-            worker.ready = True
+            worker.ready, self._false_starts = True, 0
             return []
         task, worker.task = worker.task, None
         assert task is not None, "an outcome comes after its task"
@@ -103,13 +104,16 @@ class Processes:
             return []
         self._workers.remove(worker)
         words = worker.last_words()
-        if not worker.ready:
-            raise ModelError(f"a worker process cannot start: {words}")
         if worker.task is None:
             return []
         key = worker.task["key"]
-        self._deaths[key] = self._deaths.get(key, 0) + 1
-        if self._deaths[key] < MOST_DEATHS:
+        if worker.ready:
+            self._deaths[key] = self._deaths.get(key, 0) + 1
+        else:  # no fault of its task
+            self._false_starts += 1
+            if self._false_starts == MOST_DEATHS:
+                raise ModelError(f"worker processes cannot start: {words}")
+        if self._deaths.get(key, 0) < MOST_DEATHS:
             self.submit(worker.task)
             return []
         return [(worker.task, died(words))]

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from latentmdp.formats.files import PathLike, as_path, make_folder, shown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from latentmdp.experiments.compare import Comparison
     from latentmdp.learning.run import Run
     from latentmdp.model import LatentMDP
 
@@ -155,13 +156,12 @@ class Study:
         """
         import pandas as pd  # loads slowly
 
-        return pd.DataFrame(
-            [
-                {"id": run.id, **run.labels, **row.result, "seconds": row.seconds}
-                for run, row in self._rows()
-                if row is not None and row.state == "done"
-            ]
-        )
+        rows, named = [], Names()
+        for run, row in self._rows():
+            if row is not None and row.state == "done":
+                named.add(run.labels)
+                rows.append({"id": run.id, **run.labels, **row.result, "seconds": row.seconds})
+        return _ordered(pd.DataFrame(rows), named)
 
     def curves(self) -> pd.DataFrame:
         """Cumulative regret in long form: a row for each run and point.
@@ -171,14 +171,35 @@ class Study:
         """
         import pandas as pd  # loads slowly
 
-        parts = [
-            pd.DataFrame(
-                {"id": run.id, **run.labels, "episode": row.curve[0], "regret": row.curve[1]}
-            )
-            for run, row in self._rows(curve=True)
-            if row is not None and row.curve is not None
-        ]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        parts, named = [], Names()
+        for run, row in self._rows(curve=True):
+            if row is not None and row.curve is not None:
+                named.add(run.labels)
+                points = {"episode": row.curve[0], "regret": row.curve[1]}
+                parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
+        return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
+
+    def compare(self, a: str, b: str, **how: Any) -> Comparison:
+        """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
+
+        Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
+        `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
+        """
+        from latentmdp.experiments.compare import compare  # which loads slowly
+
+        return compare(self.table(), a, b, **how)
+
+    def profile(self, metric: str = "regret") -> pd.DataFrame:
+        """How often each learner is within a factor of the best: `learner, factor, share`."""
+        from latentmdp.experiments.compare import performance_profile  # which loads slowly
+
+        return performance_profile(self.table(), metric=metric)
+
+    def exponents(self, key: str, metric: str = "regret") -> pd.DataFrame:
+        """How the metric grows with a swept key: slopes on logarithmic axes, with intervals."""
+        from latentmdp.experiments.exponents import exponents  # which loads slowly
+
+        return exponents(self.table(), key, metric)
 
     def _rows(
         self, only: str | None = None, curve: bool = False
@@ -191,6 +212,34 @@ class Study:
             for run in self.spec.runs():
                 if matches(run, only):
                     yield run, store.run(run.key, curve)
+
+
+class Names:
+    """Columns that name runs, in one order: swept keys of all models stand before `algorithm`."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+
+    def add(self, labels: Plain) -> None:
+        """Those of another run."""
+        self._found |= dict.fromkeys(labels)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in ("task", "model") if name in self._found)
+        yield from (name for name in self._found if name not in FIXED)
+        yield from (name for name in FIXED if name in self._found and name not in ("task", "model"))
+
+
+FIXED = (
+    "task", "model", "algorithm", "policy_class", "episodes", "delta", "bonus_scale", "simulator",
+    "ties", "seed",
+)  # fmt: skip
+"""Columns that name runs of every study; others are swept keys."""
+
+
+def _ordered(table: pd.DataFrame, named: Names) -> pd.DataFrame:
+    first = ["id", *named]
+    return table[[*first, *(name for name in table if name not in first)]] if len(table) else table
 
 
 def _engine(name: str, jobs: int | None, scheduler: str | None) -> Callable[[], Engine]:

@@ -28,6 +28,7 @@ from latentmdp.formats.pomdp_export import not_in_pomdp
 from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import starting_at
 from latentmdp.policy import PolicyGraph
+from latentmdp.timed import AnyModel, ordinary
 
 __all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save", "save_policy"]
 
@@ -99,26 +100,28 @@ def load(
         return model if start is None else starting_at(model, start)
 
 
-def save(model: LatentMDP, path: PathLike) -> None:
+def save(model: AnyModel, path: PathLike) -> None:
     """Write a model to a file, all or nothing; `load` gives back an equal one.
 
     (CSV holds less: see `latentmdp.formats.csv`. `.pomdpx` and `.pomdp` hold it as a POMDP for
     other solvers, with the step in the state: see `latentmdp.formats.pomdp_export`.)
     """
-    if not isinstance(model, LatentMDP):
+    if not isinstance(model, AnyModel):
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")
     with _naming(path):
-        _writer(path, MODEL_FORMATS, "a model")(model, path)
+        write = _writer(path, MODEL_FORMATS, "a model")
+        as_pomdp = as_path(path).suffix.lower() in (".pomdpx", ".pomdp")
+        write(ordinary(model) if as_pomdp else model, path)
 
 
-def not_held(model: LatentMDP, path: PathLike) -> list[str]:
+def not_held(model: AnyModel, path: PathLike) -> list[str]:
     """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
     asked = {".csv": not_in_csv, ".pomdp": not_in_pomdp, ".pomdpx": not_in_pomdp}
     ending = as_path(path).suffix.lower()
     return asked[ending](model) if ending in asked else []
 
 
-def load_policy(path: PathLike, model: LatentMDP | None = None) -> PolicyGraph:
+def load_policy(path: PathLike, model: AnyModel | None = None) -> PolicyGraph:
     """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action).
 
     `.policyx`, the alpha vectors of SARSOP, is made a policy for `model`, which must be given; of

@@ -9,7 +9,8 @@ Beside it lie, for all tables of the folder: `initial.csv` (`idstate, probabilit
 where they differ by model) with the first state, unless the caller names one; `weights.csv`
 (`idoutcome, weight`), unless the table has a column `weight`, or weights are uniform; and
 `parameters.csv` (`parameter, value`) with the discount. The horizon must be given: by the caller,
-or by a line `horizon` in `parameters.csv`, which `save_csv` writes.
+or by a line `horizon` in `parameters.csv`, which `save_csv` writes. Step-dependent models and
+terminal rewards: see `csv_steps`.
 """
 
 import csv
@@ -24,6 +25,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
+from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
 from latentmdp.formats.files import (
     PathLike,
@@ -35,17 +37,17 @@ from latentmdp.formats.files import (
 )
 from latentmdp.formats.tables import CsvTable
 from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import (
     LONGEST_NAME,
     Axis,
     Outcomes,
     agreed,
-    build_model,
+    build_by_step,
     check_size,
     first_states,
     weights,
 )
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
 LABELS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "idstate")
@@ -56,13 +58,15 @@ BESIDE = ("initial.csv", "weights.csv", "parameters.csv")
 # ---------------------------------------------------------------------- reading
 
 
-def load_csv(path: PathLike, options: Options) -> LatentMDP:
+def load_csv(path: PathLike, options: Options) -> AnyModel:
     """The model in `path`, with what lies beside it in the same folder."""
     needed = [name for name in COLUMNS if name != "idoutcome"]
-    table = CsvTable(path, needed, ("idoutcome", "weight"), LABELS)
+    table = CsvTable(path, needed, ("idoutcome", "weight", "step"), LABELS)
     outcomes = _outcomes(table)
+    step = table.ids("step") if "step" in table else None
     folder = as_path(path).parent
-    settings = _settings(path, options)
+    settings = _settings(path, options, None if step is None else 1 + int(step.max()))
+    settings["terminal"] = read_terminal(path, outcomes)
     w = _weights(table, folder / "weights.csv", outcomes)
     if options.start is not None:
         nu = first_states(options.start, outcomes)
@@ -72,10 +76,10 @@ def load_csv(path: PathLike, options: Options) -> LatentMDP:
     settings["normalize"] = options.normalize
     if limit is not None:
         try:
-            return build_model(outcomes, w, nu, horizon, max_return=limit, **settings)
+            return build_by_step(outcomes, step, w, nu, horizon, max_return=limit, **settings)
         except ModelError:
             pass  # too small a limit, or another fault, which is then named below
-    return build_model(outcomes, w, nu, horizon, max_return=None, **settings)
+    return build_by_step(outcomes, step, w, nu, horizon, max_return=None, **settings)
 
 
 def _outcomes(table: CsvTable) -> Outcomes:
@@ -137,11 +141,11 @@ def _read_initial(path: Path, o: Outcomes) -> Floats:
     return nu if by_context else np.tile(nu, (o.contexts.size, 1))
 
 
-def _settings(path: PathLike, options: Options) -> dict[str, Any]:
+def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, Any]:
     """Horizon, discount and whether rewards are seen: the caller's word, else the folder's."""
     file = as_path(path).parent / "parameters.csv"
     found = _read_parameters(file) if file.exists() else {}
-    horizon = options.horizon if options.horizon is not None else found.get("horizon")
+    horizon = options.horizon if options.horizon is not None else found.get("horizon", steps)
     if horizon is None:
         raise refusal(path, "the horizon must be given; CSV does not hold it")
     observe = options.observe_rewards
@@ -187,15 +191,15 @@ def _read_parameters(path: Path) -> dict[str, float]:
 # ---------------------------------------------------------------------- writing
 
 
-def save_csv(model: LatentMDP, path: PathLike) -> None:
+def save_csv(model: AnyModel, path: PathLike) -> None:
     """Write `path` and, beside it, `initial.csv`, `parameters.csv` and, unless weights are uniform,
-    `weights.csv` (never over different ones).
+    `weights.csv` (never over different ones), and `x.terminal.csv` if it has terminal rewards.
 
     Refuses what CSV cannot hold: a last action that is available nowhere. Names are written in
     place of numbers where a reader can tell them from numbers; layout and units are not written.
     Cost: about 3 s per 10^6 outcomes.
     """
-    if model.allowed is not None and not model.allowed[:, -1].any():
+    if model.allowed is not None and not model.allowed[..., -1].any():
         raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
     if as_path(path).name in BESIDE:
         raise refusal(path, "this name is taken by the file beside the model")
@@ -207,11 +211,12 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
         *_unless_there(folder / "initial.csv", _initial_lines(model, labels)),
         *_unless_there(folder / "parameters.csv", [("parameter", "value"), *parameters]),
         *_weights_beside(folder / "weights.csv", model, labels),
+        *_terminal_beside(terminal_path(path), model, labels),
     ]
     write_together([*beside, (path, lambda file: _write_outcomes(model, labels, file))])
 
 
-def not_in_csv(model: LatentMDP) -> list[str]:
+def not_in_csv(model: AnyModel) -> list[str]:
     """What `save_csv` leaves out of this model."""
     parts = ("state_names", "action_names", "context_names")
     lost = [part for part in parts if getattr(model, part) and not _writable(getattr(model, part))]
@@ -232,7 +237,7 @@ def _writable(names: tuple[str, ...]) -> bool:
 class _Labels:
     """Contexts, states and actions as a file has them: names, in quotes if need be, or numbers."""
 
-    def __init__(self, model: LatentMDP) -> None:
+    def __init__(self, model: AnyModel) -> None:
         sizes = zip(("context", "state", "action"), model.sizes, strict=True)
         self.contexts, self.states, self.actions = (
             self._texts(getattr(model, f"{what}_names"), size) for what, size in sizes
@@ -248,7 +253,7 @@ class _Labels:
         ]
 
 
-def _initial_lines(model: LatentMDP, labels: _Labels) -> list[tuple[Any, ...]]:
+def _initial_lines(model: AnyModel, labels: _Labels) -> list[tuple[Any, ...]]:
     if (model.nu == model.nu[0]).all():
         pairs = zip(labels.states, model.nu[0].tolist(), strict=True)
         return [("idstate", "probability"), *pairs]
@@ -257,7 +262,22 @@ def _initial_lines(model: LatentMDP, labels: _Labels) -> list[tuple[Any, ...]]:
     return [("idoutcome", "idstate", "probability"), *lines]
 
 
-def _weights_beside(path: Path, model: LatentMDP, labels: _Labels) -> list[tuple[PathLike, Writer]]:
+def _terminal_beside(path: Path, model: AnyModel, labels: _Labels) -> list[tuple[PathLike, Writer]]:
+    """What to write of terminal rewards; those of another model are never left beside one."""
+    terminal = model.terminal if isinstance(model, TimedLatentMDP) else None
+    if terminal is None:
+        if path.exists():
+            raise refusal(path, "has terminal rewards, and this model has none; remove the file")
+        return []
+    text = "idoutcome,idstate,reward\n" + "".join(
+        f"{context},{state},{reward!r}\n"
+        for context, row in zip(labels.contexts, terminal.tolist(), strict=True)
+        for state, reward in zip(labels.states, row, strict=True)
+    )
+    return [(path, lambda file: _write(file, text))]
+
+
+def _weights_beside(path: Path, model: AnyModel, labels: _Labels) -> list[tuple[PathLike, Writer]]:
     """`weights.csv`, where weights are not uniform or a file says something about them."""
     if np.array_equal(model.w, np.full(model.M, 1.0 / model.M)) and not path.exists():
         return []
@@ -282,7 +302,10 @@ def _write(file: BinaryIO, text: str) -> None:
         raise ModelError("names must be valid Unicode text; one is not") from None
 
 
-def _write_outcomes(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
+def _write_outcomes(model: AnyModel, labels: _Labels, file: BinaryIO) -> None:
+    if isinstance(model, TimedLatentMDP):
+        _write_steps(model, labels, file)
+        return
     _write(file, ",".join(COLUMNS) + "\n")
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
     listed = np.flatnonzero(model.listed_rows[row])  # not what unavailable actions repeat
@@ -302,3 +325,17 @@ def _write_outcomes(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
                 ]
             ),
         )
+
+
+def _write_steps(model: TimedLatentMDP, labels: _Labels, file: BinaryIO) -> None:
+    _write(file, ",".join((*COLUMNS, "step")) + "\n")
+    contexts, states, actions = labels.contexts, labels.states, labels.actions
+    c = model.columns
+    columns = (c.state, c.action, c.context, c.next, c.prob, c.reward, c.step)
+    for start in range(0, len(c.step), 1 << 16):
+        part = [column[start : start + (1 << 16)].tolist() for column in columns]
+        lines = [
+            f"{states[s]},{actions[a]},{contexts[m]},{states[n]},{p!r},{r!r},{t}\n"
+            for s, a, m, n, p, r, t in zip(*part, strict=True)
+        ]
+        _write(file, "".join(lines))

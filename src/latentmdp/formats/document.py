@@ -5,7 +5,8 @@ Dense, the contract's interchange: `P (M,S,A,S)`, `R (M,S,A)` or `(M,S,A,S)`, `w
 dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `prob (nnz,)`, and
 `reward`, `(nnz,)` where rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names,
 layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
-or empty.
+or empty. Step-dependent models have `P (H,M,S,A,S)` (sparse: the rows of `(step, state)`, and
+`steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import memory_budget
 from latentmdp.model import LatentMDP, Layout
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 MODEL_FORMAT = "latentmdp model"
 OUTCOME_BYTES = 64  # that a model takes for each outcome, while it is built
@@ -25,7 +27,7 @@ LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
 NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
-    *("reward_scale", "reward_shift", "allowed", *NAMES),
+    *("reward_scale", "reward_shift", "allowed", "terminal", "steps", *NAMES),
     *("layout_shape", "layout_positions", "layout_walls", "layout_marks"),
 )
 DENSE = ("P", "R")
@@ -43,26 +45,26 @@ class Options:
     start: Any = None  # the first state, by name or number
 
 
-def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
-    """The named values of a model; `document_model` builds an equal model from them."""
-    if dense:
-        document: dict[str, Any] = {"P": model.P, "R": model.R}
+def dense_entries(model: AnyModel) -> int:
+    """How many entries `P` has."""
+    steps = model.H if isinstance(model, TimedLatentMDP) else 1
+    return steps * model.M * model.S * model.A * model.S
+
+
+def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
+    """The named values of a model; `document_model` builds an equal model from them.
+
+    Never dense where a next state has several rewards, for which `R` has no room.
+    """
+    if isinstance(model, TimedLatentMDP):
+        document = timed_rows(model, dense and not model.layers.stochastic_rewards)
+    elif dense and not model.stochastic_rewards:
+        document = {"P": model.P, "R": model.R}
     else:
-        on_transitions = model.rewards_on_transitions
-        length, listed = np.diff(model.indptr), model.listed_rows
-        kept = np.repeat(listed, length)  # outcomes
-        document = {
-            "format": MODEL_FORMAT,
-            "indptr": np.concatenate([[0], np.cumsum(np.where(listed, length, 0))]),
-            "next": model.next[kept],
-            "prob": model.prob[kept],
-            "reward": model.reward[kept]
-            if on_transitions
-            else np.where(listed, model.row_reward, 0.0),
-            "rewards_on_transitions": on_transitions,
-        }
+        document = sparse_rows(model)
     if model.allowed is not None:
-        document["allowed"] = model.allowed
+        once = isinstance(model, TimedLatentMDP) and "P" in document and document["P"].ndim == 4
+        document["allowed"] = model.allowed[0] if once else model.allowed
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards
     if model.return_limit is not None:
@@ -77,7 +79,39 @@ def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
     return document
 
 
-def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
+def sparse_rows(model: LatentMDP) -> dict[str, Any]:
+    """The outcomes of a model, without the repeated ones of unavailable actions."""
+    on_transitions = model.rewards_on_transitions
+    length, listed = np.diff(model.indptr), model.listed_rows
+    kept = np.repeat(listed, length)  # outcomes
+    return {
+        "format": MODEL_FORMAT,
+        "indptr": np.concatenate([[0], np.cumsum(np.where(listed, length, 0))]),
+        "next": model.next[kept],
+        "prob": model.prob[kept],
+        "reward": model.reward[kept] if on_transitions else np.where(listed, model.row_reward, 0.0),
+        "rewards_on_transitions": on_transitions,
+    }
+
+
+def timed_rows(model: TimedLatentMDP, dense: bool) -> dict[str, Any]:
+    """Dense `P` and `R` by step, or the outcomes of the time-augmented model; terminal rewards.
+
+    What is the same at every step is written once, if terminal rewards say that it is timed.
+    """
+    if dense:
+        P, R = model.P, model.R
+        if model.terminal is None:
+            return {"P": P, "R": R}
+        document = {"P": P, "R": R, "terminal": model.terminal}
+        if all(np.array_equal(x[1:], x[:-1]) for x in (P, R)):
+            document |= {"P": P[0], "R": R[0]}
+        return document
+    document = sparse_rows(model.layers) | {"steps": model.H}
+    return document if model.terminal is None else document | {"terminal": model.terminal}
+
+
+def document_model(values: Mapping[str, Any], options: Options) -> AnyModel:
     """The model that a document describes, checked like any other input."""
     fields = Fields(values, (*COMMON, *DENSE, *SPARSE))
     if "root" in fields and "default" in fields:
@@ -98,16 +132,32 @@ def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
         keywords["layout"] = _layout(fields)
     limit = fields.number("max_return") if "max_return" in fields else None
     dense = "P" in fields or "indptr" not in fields
-    arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
+    if "terminal" in fields:
+        keywords["terminal"] = fields.floats("terminal")
+    if "steps" in fields and not dense:
+        arguments, keywords["step"] = _timed_arguments(fields)
+    else:
+        arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
     build = LatentMDP.from_arrays if dense else LatentMDP.from_rows
     if not dense:  # the last ones may be available nowhere
-        keywords["n_actions"] = (fields.wholes("indptr").size - 1) // arguments[-1].size
+        layers = fields.whole("steps") if "steps" in fields else 1
+        keywords["n_actions"] = (fields.wholes("indptr").size - 1) // (layers * arguments[-1].size)
+    if "step" in keywords or (dense and np.ndim(arguments[0]) == 5):
+        return _timed_within_limit(fields, build, arguments, horizon, keywords, limit)
     return build_within_limit(build, (*arguments, horizon), keywords, limit)
+
+
+def _timed_within_limit(
+    fields: Fields, build: Any, arguments: Any, horizon: Any, keywords: Any, limit: Any
+) -> AnyModel:
+    """A model with rows by step has all steps first; a smaller horizon takes the first ones."""
+    model = build_within_limit(build, (*arguments, fields.whole("H")), keywords, limit)
+    return model if horizon == model.H else model.replace(horizon=horizon)
 
 
 def build_within_limit(
     build: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], limit: float | None = None
-) -> LatentMDP:
+) -> Any:
     """A model with any finite rewards; it keeps the limit it was saved with if it still holds.
 
     (Another horizon may be asked for than the one it was saved with.)
@@ -134,8 +184,21 @@ def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
     return read("P"), read("R"), fields.floats("w"), fields.floats("nu")
 
 
-def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
-    nu, indptr, following = fields.floats("nu"), fields.wholes("indptr"), fields.wholes("next")
+def _timed_arguments(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
+    """The arguments of a step-dependent model, in the person's states, and the steps."""
+    nu, steps = fields.floats("nu"), fields.whole("steps")
+    S = nu.shape[1] if nu.ndim == 2 else 0
+    if nu.ndim != 2 or 0 in nu.shape or not 1 <= steps <= fields.wholes("indptr").size // S:
+        raise ModelError(f"nu must have the shape (M, S) and steps count layers; found {steps}")
+    rows = _sparse_arguments(fields, np.tile(nu, steps))
+    context, number, action, following, prob, reward, w, _ = rows
+    return (context, number % S, action, following % S, prob, reward, w, nu), number // S
+
+
+def _sparse_arguments(fields: Fields, states: np.ndarray | None = None) -> tuple[Any, ...]:
+    """The arguments of `from_rows`; `states (M, S)` in place of `nu` says how many there are."""
+    nu = fields.floats("nu") if states is None else states
+    indptr, following = fields.wholes("indptr"), fields.wholes("next")
     prob, reward = fields.floats("prob"), fields.floats("reward")
     if nu.ndim != 2 or 0 in nu.shape:
         raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {nu.shape}")
@@ -156,7 +219,10 @@ def _sparse_arguments(fields: Fields) -> tuple[Any, ...]:
     if following.ndim != 1 or len(set(shapes.values())) != 1:
         raise ModelError(f"next, prob, reward must go with indptr; their shapes are {shapes}")
     if "allowed" in fields:
-        _check_room(fields.truths("allowed"), lengths.reshape(M, S, A))
+        mask = fields.truths("allowed")
+        by_step = states is not None and mask.ndim == 3
+        mask = mask.reshape(-1, mask.shape[-1]) if by_step else mask
+        _check_room(mask, lengths.reshape(M, S, A))
     row = np.repeat(np.arange(n_rows), lengths)
     pair, action = np.divmod(row, A)
     context, state = np.divmod(pair, S)

@@ -93,8 +93,7 @@ class Fields:
         value = self.values.get(key)
         if isinstance(value, str) and value == "inf":
             return WITHOUT_END
-        number = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size == 1
-        if number and is_infinite(value.reshape(-1)[0]):
+        if isinstance(value, np.ndarray) and value.size == 1 and is_infinite(value.reshape(-1)[0]):
             return WITHOUT_END
         return self.whole(key)
 

@@ -4,24 +4,31 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.formats.document import MODEL_FORMAT, Options, document_model, model_document
+from latentmdp.formats.document import (
+    MODEL_FORMAT,
+    Options,
+    dense_entries,
+    document_model,
+    model_document,
+)
 from latentmdp.formats.files import PathLike
 from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel
 
 LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
 
 
-def load_json(path: PathLike, options: Options) -> LatentMDP:
+def load_json(path: PathLike, options: Options) -> AnyModel:
     """The model in a JSON file, dense or sparse."""
     return document_model(read_json(path), options)
 
 
-def save_json(model: LatentMDP, path: PathLike) -> None:
+def save_json(model: AnyModel, path: PathLike) -> None:
     """Numbers in full precision: the model reads back equal."""
-    dense = model.M * model.S * model.A * model.S <= LARGEST_DENSE
-    document = {"format": MODEL_FORMAT} | model_document(model, dense=dense)
+    document = {"format": MODEL_FORMAT} | model_document(
+        model, dense=dense_entries(model) <= LARGEST_DENSE
+    )
     if is_infinite(model.horizon):
         document["H"] = "inf"  # JSON has no infinite numbers
     write_json(path, as_lists(document))

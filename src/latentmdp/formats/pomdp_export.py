@@ -17,6 +17,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.formats.files import PathLike, write_atomically
 from latentmdp.model import LatentMDP
+from latentmdp.timed import AnyModel
 
 PIECE = 1 << 14  # lines that are written at a time
 RESERVED = (
@@ -86,7 +87,7 @@ def plain_names(names: tuple[str, ...] | None, letter: str, count: int) -> list[
     return plain
 
 
-def not_in_pomdp(model: LatentMDP) -> list[str]:
+def not_in_pomdp(model: AnyModel) -> list[str]:
     """What neither format holds of this model."""
     lost = [name for name in ("layout", "allowed") if getattr(model, name) is not None]
     return lost + ["units"] * bool(model.units)

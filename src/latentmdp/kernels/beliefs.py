@@ -17,8 +17,8 @@ LOW_BITS, FACTOR = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B1)  # of the hash
 NONE = 2**32 - 1  # no node, no edge, no belief: indices are unsigned
 
 # Entries of `used`: what is in use of a growing tree or graph of beliefs. Inner nodes are those
-# that were expanded; a unit of work is about 250 ns.
-N_NODES, N_EDGES, N_INNER, WORK_UNITS, N_BELIEFS = 0, 1, 2, 3, 4
+# that were expanded; a unit of work is about 250 ns; beliefs and sweeps are those of a graph.
+N_NODES, N_EDGES, N_INNER, WORK_UNITS, N_BELIEFS, N_SWEEPS = 0, 1, 2, 3, 4, 5
 
 
 class ObservationModel(NamedTuple):

@@ -5,7 +5,6 @@ every component comes after all that it leads to: the values of those are known 
 inside a component is there anything to iterate.
 """
 
-
 import numpy as np
 
 from latentmdp.kernels._cache import kernel

@@ -7,7 +7,7 @@ from latentmdp.kernels.beliefs import N_BELIEFS, N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_graph import best_graph_action, flat_from, mix_values
 
 MAX_PARTS = 4  # expanded beliefs combined into one upper bound
-LEAST_REACH = 1e-300  # least reach: a node whose reach is 0 would be queued again
+LEAST_REACH = 1e-300  # added instead of 0: a node whose reach is 0 counts as not queued yet
 
 
 @kernel
@@ -90,8 +90,10 @@ def best_part(i, s, tau, order, support, node_of, belief, bound, rest, known, le
 
 
 @kernel
-def tighten_frontier(graph, corners, order, now, drift, notice):
+def tighten_frontier(graph, corners, order, begin, now, drift, notice, work_limit):
     """Tighten upper bounds of the reached frontier by expanded beliefs (repeated sawtooth).
+
+    Starts at belief `begin`; returns where it stopped for its limit on work, or the end.
 
     Where `b = sum_j f_j b_j + rest` with all parts non-negative, convexity gives
     `V(b) <= sum_j f_j U(b_j) + (value of knowing the context at the rest)`.
@@ -102,7 +104,9 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
     S, H, M = node_of.shape[1], bound.shape[1] - 1, belief.shape[1]
     rest, known_now, value = np.empty((1, M)), np.empty((1, M)), np.empty(H + 1)
     part, share = np.empty(MAX_PARTS, np.uint32), np.empty(MAX_PARTS)
-    for i in range(graph.used[N_BELIEFS]):
+    for i in range(begin, graph.used[N_BELIEFS]):
+        if graph.used[WORK_UNITS] >= work_limit:
+            return i
         if score[i] <= 0.0:
             continue
         for s in range(S):
@@ -137,3 +141,4 @@ def tighten_frontier(graph, corners, order, now, drift, notice):
                         changed[n] = now
                     bound[n, H - t, 1] = value[t]
             graph.flat_from[n] = flat_from(bound, n, drift)
+    return graph.used[N_BELIEFS]

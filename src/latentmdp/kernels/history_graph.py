@@ -35,7 +35,7 @@ class BeliefGraph(NamedTuple):
     before `ptr[row * A + a + 1]`, one for each possible observation.
     """
 
-    used: Ints  # (5,) N_NODES, N_EDGES, N_INNER (rows), WORK_UNITS, N_BELIEFS
+    used: Ints  # (6,) N_NODES, N_EDGES, N_INNER (rows), WORK_UNITS, N_BELIEFS, N_SWEEPS
     belief: Floats  # (beliefs, M)
     support: Indices  # (beliefs,) number of contexts in the support
     node_of: Indices  # (beliefs, S) NONE: no node

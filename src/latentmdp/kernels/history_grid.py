@@ -11,7 +11,6 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.beliefs import posterior
 from latentmdp.kernels.structs import Indices
 
 SNAP = 1e-13  # beliefs this close to a face of the grid are put on it
@@ -91,19 +90,36 @@ def find_cell(mass, row, begin, end, total, N, rank, part, jump):
 
 
 @kernel
-def link_vertices(model, grid):
-    """Fill the probabilities and cells of all observations at all vertices."""
+def link_vertices(model, grid, first, stop):
+    """Fill the probabilities and cells of all observations at the vertices `first` to `stop - 1`.
+
+    The vertices before `first` must be linked already.
+    """
     N, rank, belief, prob, likelihood = grid.N, grid.rank, grid.belief, grid.prob, model.likelihood
     cell_ptr, cell_vertex, cell_weight = grid.cell_ptr, grid.cell_vertex, grid.cell_weight
-    V, M = belief.shape
-    J = likelihood.shape[0]
+    J, M = likelihood.shape
     post, part, jump = np.empty((1, M)), np.empty(M), np.empty(M, np.int64)
-    used = 0
-    cell_ptr[0] = 0
-    for v in range(V):
+    support = np.empty(M, np.int64)
+    if first == 0:
+        cell_ptr[0] = 0
+    used = np.int64(cell_ptr[first * J])
+    for v in range(first, stop):
+        n_support = 0
+        for m in range(M):
+            post[0, m] = 0.0
+            if belief[v, m] > 0.0:
+                support[n_support] = m
+                n_support += 1
         for o in range(J):
-            prob[v, o] = posterior(belief, v, likelihood, o, post)
-            if prob[v, o] > 0.0:
+            total = 0.0  # Bayes' rule, as in `posterior`, where the vertex is not zero
+            for i in range(n_support):
+                m = support[i]
+                post[0, m] = belief[v, m] * likelihood[o, m]
+                total += post[0, m]
+            prob[v, o] = total
+            if total > 0.0:
+                for i in range(n_support):
+                    post[0, support[i]] /= total
                 vertex, count = find_cell(post, 0, 0, M, 1.0, N, rank, part, jump)
                 rest = 1.0
                 for j in range(count):
@@ -137,8 +153,12 @@ def best_successor(v, o, y, belief, likelihood, cell_ptr, cell_vertex, alpha):
 
 
 @kernel
-def back_up_step(model, grid, t):
-    """Both bounds of all `(state, vertex)` at step `t` from those of step `t + 1`."""
+def back_up_step(model, grid, t, first, stop):
+    """Both bounds at step `t` from those of step `t + 1`.
+
+    Of the points `(state, vertex)`, those with numbers `state * V + vertex` from `first` to before
+    `stop`.
+    """
     ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
     belief, prob, discount = grid.belief, grid.prob, model.discount
     cell_ptr, cell_vertex, cell_weight = grid.cell_ptr, grid.cell_vertex, grid.cell_weight
@@ -147,51 +167,51 @@ def back_up_step(model, grid, t):
     S, V, M = alpha.shape
     J, A = likelihood.shape[0], (ptr.size - 1) // S
     expected, high, chosen = np.empty(A), np.empty(A), np.empty(J, np.int64)
-    for s in range(S):
-        for v in range(V):
-            first = 0
-            for a in range(A):  # above: interpolate the value after each observation
-                total = 0.0
-                for m in range(M):
-                    total += belief[v, m] * reward[s * A + a, m]
-                expected[a] = total
-                for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
-                    value = 0.0
-                    for e in range(cell_ptr[v * J + o], cell_ptr[v * J + o + 1]):
-                        value += cell_weight[e] * upper_after[following[o], cell_vertex[e]]
-                    total += discount * prob[v, o] * value
-                high[a] = total
-                if total > high[first]:
-                    first = a
-            upper[s, v] = high[first]
-            act, low = -1, 0.0
-            for i in range(-1, A):  # below: the best policy after each observation
-                a = first if i < 0 else i
-                if i >= 0 and (a == first or high[a] <= low):
-                    continue  # no action is worth more than its upper bound
-                total = expected[a]
-                for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
-                    chosen[o], value = best_successor(
-                        v, o, following[o], belief, likelihood, cell_ptr, cell_vertex, alpha_after
-                    )
-                    total += discount * value
-                if i < 0 or total > low:
-                    act, low = a, total
-            action[s, v] = act
+    for point in range(first, stop):
+        s, v = point // V, point % V
+        top = 0  # the action with the largest upper bound
+        for a in range(A):  # above: interpolate the value after each observation
+            total = 0.0
             for m in range(M):
-                alpha[s, v, m] = reward[s * A + act, m]
-            for o in range(ptr[s * A + act], ptr[s * A + act + 1]):
-                for m in range(M):
-                    after = alpha_after[following[o], chosen[o], m]
-                    alpha[s, v, m] += discount * likelihood[o, m] * after
+                total += belief[v, m] * reward[s * A + a, m]
+            expected[a] = total
+            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                value = 0.0
+                for e in range(cell_ptr[v * J + o], cell_ptr[v * J + o + 1]):
+                    value += cell_weight[e] * upper_after[following[o], cell_vertex[e]]
+                total += discount * prob[v, o] * value
+            high[a] = total
+            if total > high[top]:
+                top = a
+        upper[s, v] = high[top]
+        act, low = -1, 0.0
+        for i in range(-1, A):  # below: the best policy after each observation
+            a = top if i < 0 else i
+            if i >= 0 and (a == top or high[a] <= low):
+                continue  # no action is worth more than its upper bound
+            total = expected[a]
+            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                chosen[o], value = best_successor(
+                    v, o, following[o], belief, likelihood, cell_ptr, cell_vertex, alpha_after
+                )
+                total += discount * value
+            if i < 0 or total > low:
+                act, low = a, total
+        action[s, v] = act
+        for m in range(M):
+            alpha[s, v, m] = reward[s * A + act, m]
+        for o in range(ptr[s * A + act], ptr[s * A + act + 1]):
+            for m in range(M):
+                after = alpha_after[following[o], chosen[o], m]
+                alpha[s, v, m] += discount * likelihood[o, m] * after
 
 
 @kernel
 def follow_policies(model, grid, fixed, wanted, count):
     """Mark in `wanted (H, S, V)` all points the policies of the marked ones lead to.
 
-    Points of the vertex `fixed` answer for themselves (it is a Markov policy). Puts the numbers of
-    nodes and of successors into `count`.
+    Puts the numbers of nodes and of successors into `count`. Points of vertex `fixed` are not
+    counted: its policy is a Markov table that is part of every policy graph (the default nodes).
     """
     ptr, following, likelihood, belief = model.ptr, model.next, model.likelihood, grid.belief
     cell_ptr, cell_vertex, action = grid.cell_ptr, grid.cell_vertex, grid.action

@@ -10,7 +10,7 @@ part, given those at its frontier.
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.beliefs import N_INNER, NONE, WORK_UNITS
+from latentmdp.kernels.beliefs import N_INNER, N_SWEEPS, NONE, WORK_UNITS
 from latentmdp.kernels.history_graph import UNSWEPT, flat_from
 
 
@@ -28,11 +28,13 @@ def tighten_bounds(bound, changed, n, tau, low, high, now, notice):
 
 
 @kernel
-def gather_edges(graph, nodes, stamp, ptr, to, prob, exits):
+def gather_edges(graph, nodes, ptr, to, prob, exits):
     """The edges of `nodes` with their ends numbered: members first, then the `exits` they lead to.
 
     Returns the number of exits.
     """
+    graph.used[N_SWEEPS] += 1
+    stamp = graph.used[N_SWEEPS]
     rows, stamps, place = graph.row, graph.stamp, graph.place
     edge_ptr, child, edge_prob = graph.ptr, graph.child, graph.prob
     A, N = graph.gain.shape[1], nodes.size
@@ -56,8 +58,11 @@ def gather_edges(graph, nodes, stamp, ptr, to, prob, exits):
 
 
 @kernel
-def sweep_group(graph, nodes, first, last, now, stamp, drift, notice):
+def sweep_group(graph, nodes, first, last, now, drift, notice, work_limit):
     """Tighten both bounds of the expanded `nodes`, steps to go from `first` to `last`.
+
+    Returns the steps to go at which to go on; more than `last` when done. Sweeps at least eight
+    steps, then stops when the limit on work is reached.
 
     Where bounds change by at most `drift` from one step to the next, inside and at exits, and are
     better than their backups by at most that, a further step adds at most twice that much (a
@@ -71,7 +76,7 @@ def sweep_group(graph, nodes, first, last, now, stamp, drift, notice):
         edges += graph.ptr[(row + 1) * A] - graph.ptr[row * A]
     ptr, to = np.empty(N * A + 1, np.uint32), np.empty(edges, np.uint32)
     prob, exits = np.empty(edges), np.empty(edges, np.uint32)
-    n_exits = gather_edges(graph, nodes, stamp, ptr, to, prob, exits)
+    n_exits = gather_edges(graph, nodes, ptr, to, prob, exits)
     # the bounds of one step, of members and exits: small enough for the processor's cache
     before, after = np.empty((N + n_exits, 2)), np.empty((N + n_exits, 2))
     exits_flat = 0
@@ -80,8 +85,9 @@ def sweep_group(graph, nodes, first, last, now, stamp, drift, notice):
     for i in range(N):
         n = nodes[i]
         before[i, 0], before[i, 1] = bound[n, first - 1, 0], bound[n, first - 1, 1]
+    allowed = max(8, (work_limit - graph.used[WORK_UNITS]) * 64 // max(edges, 1))  # steps
     tau, flat = first - 1, False
-    while tau < last and not flat:
+    while tau < last and tau + 1 - first < allowed and not flat:
         for j in range(n_exits):
             k = exits[j]
             before[N + j, 0], before[N + j, 1] = bound[k, tau, 0], bound[k, tau, 1]
@@ -116,6 +122,7 @@ def sweep_group(graph, nodes, first, last, now, stamp, drift, notice):
                 high += 2.0 * drift
                 tighten_bounds(bound, changed, n, later, low, high, now, notice)
         graph.flat_from[n] = flat_from(bound, n, drift)
+    return last + 1 if flat else tau + 1
 
 
 @kernel
@@ -144,11 +151,12 @@ def same_support(belief, i, j):
 
 
 @kernel
-def back_up_layers(graph, order, first, now, everything, drift, notice, work_limit):
+def back_up_layers(graph, order, first, step, now, everything, drift, notice, work_limit):
     """One pass over the stale groups that the current policies pass, or over all groups.
 
     `order` lists the expanded beliefs, those of one support together, small supports first.
-    Starts at place `first`; returns where it stopped for its limit on work, or the end.
+    Starts at place `first` (in the middle of that group's sweep, at `step` steps to go, if `step`
+    is not 0); returns where it stopped for its limit on work, `(place, step)`, or the end.
     """
     belief, node_of, rows, changed = graph.belief, graph.node_of, graph.row, graph.changed
     swept, swept_from, swept_to = graph.swept, graph.swept_from, graph.swept_to
@@ -171,7 +179,7 @@ def back_up_layers(graph, order, first, now, everything, drift, notice, work_lim
                     nodes[n_nodes] = n
                     n_nodes += 1
             last += 1
-        stale = everything
+        stale = everything or step > 0
         for j in range(first, last):
             stale = stale or (
                 high > 0
@@ -181,10 +189,13 @@ def back_up_layers(graph, order, first, now, everything, drift, notice, work_lim
                 )
             )  # fmt: skip
         if stale:
-            stamp = now * (order.size + 1) + first + 1
-            sweep_group(graph, nodes[:n_nodes], low, high, now, stamp, drift, notice)
+            step = sweep_group(
+                graph, nodes[:n_nodes], max(low, step), high, now, drift, notice, work_limit
+            )
+            if step <= high:
+                return first, step
             for j in range(first, last):
                 i = order[j]
                 swept[i], swept_from[i], swept_to[i] = now, low, high
-        first = last
-    return first
+        first, step = last, 0
+    return first, 0

@@ -92,8 +92,8 @@ def add_leaf(tree, slot, step, state, belief, i):
 
 
 @kernel
-def tighten_leaves(tree, grid, grid_level, begin):
-    """Tighten the bounds of the leaves from node `begin` on by a grid.
+def tighten_leaf_range(tree, grid, grid_level, begin, end):
+    """Tighten the bounds of the leaves from node `begin` to before `end` by a grid.
 
     Above: interpolation between the vertices around the belief. Below: the best policy of them.
     """
@@ -102,7 +102,7 @@ def tighten_leaves(tree, grid, grid_level, begin):
     M = belief.shape[1]
     part, jump = np.empty(M), np.empty(M, np.int64)
     N, rank, grid_upper, alpha = grid.N, grid.rank, grid.upper, grid.alpha
-    for n in range(begin, tree.used[N_NODES]):
+    for n in range(begin, end):
         if first_edge[n] != NONE or upper[n] <= lower[n]:
             continue
         t, s = step[n], state[n]
@@ -122,6 +122,12 @@ def tighten_leaves(tree, grid, grid_level, begin):
         upper[n] = min(upper[n], high)
         if low > lower[n]:
             lower[n], level[n], vertex[n] = low, grid_level, best
+
+
+@kernel
+def tighten_leaves(tree, grid, grid_level, begin):
+    """Tighten the bounds of all leaves from node `begin` on by a grid."""
+    tighten_leaf_range(tree, grid, grid_level, begin, tree.used[N_NODES])
 
 
 @kernel

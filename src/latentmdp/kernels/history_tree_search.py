@@ -88,11 +88,17 @@ def back_up_nodes(tree, model, node, n_nodes):
 
 
 @kernel
+def back_up_range(tree, model, begin, end):
+    """One pass over the inner nodes from `begin` to before `end`, the latest first."""
+    for n in range(begin, end):
+        tree.queue[n - begin] = n
+    back_up_nodes(tree, model, tree.queue, end - begin)
+
+
+@kernel
 def back_up_all(tree, model):
     """One pass over all inner nodes, the latest first."""
-    for n in range(tree.used[N_NODES]):
-        tree.queue[n] = n
-    back_up_nodes(tree, model, tree.queue, tree.used[N_NODES])
+    back_up_range(tree, model, 0, tree.used[N_NODES])
 
 
 @kernel

@@ -81,7 +81,7 @@ def vertex_rows(
                     total = 0.0
                     for k in range(K):
                         total += arriving[y, k]
-                    if total <= 0.0:  # too small for a number
+                    if total <= 0.0:  # the product was too small for a float
                         continue
                     vertex, count = find_cell(arriving, y, 0, K, total, N, rank, part, jump)
                     rest = 1.0

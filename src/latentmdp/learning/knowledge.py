@@ -125,7 +125,7 @@ class Knowledge:
     @classmethod
     def of(cls, given: LatentMDP | Known, estimate: Collection[str] = ()) -> Knowledge:
         """From a model (its transitions are not read) or from knowledge without one."""
-        return cls(Known.of(given) if isinstance(given, LatentMDP) else given, estimate)
+        return cls(given if isinstance(given, Known) else Known.of(given), estimate)
 
     @property
     def numbering(self) -> Numbering:

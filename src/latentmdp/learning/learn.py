@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.optimism.known import check_learnable
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
+from latentmdp.timed import refuse_timed
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph
@@ -40,6 +42,7 @@ def learn(
     ties: str = "secondary",
     observer: Observer | None = None,
     settings: SearchSettings = SEARCH,
+    normalize: bool = False,
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
 
@@ -52,12 +55,18 @@ def learn(
     phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
     `observer` is called with each finished phase. `settings` say how hard solvers search, for
     experiments with the search itself: a run with other ones is not resumed or replayed.
+    `normalize` learns in `model.normalized()`, for costs and for totals above 1, and gives
+    `run.in_user_units()`: all its numbers are in the units of `model`, as is an `optimal` given.
 
     >>> import latentmdp as lm
     >>> run = lm.learn(lm.make("bandit"), "random", episodes=1000)
     >>> run.episodes, run.regret >= 0
     (1000, True)
     """
+    given = model
+    if normalize and isinstance(model, LatentMDP):
+        model = model.normalized()
+        optimal = _normalized(optimal, given, model)
     spec = checked(
         Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
@@ -76,11 +85,31 @@ def learn(
         session.next_phase(observe if audit or observer is not None else None)
     run = Run(model, session.state(), bracket, seconds)
     run.phases = phases if audit else None
-    return run
+    return run.in_user_units() if normalize and run.units else run
+
+
+def _normalized(optimal: Any, given: LatentMDP, model: LatentMDP) -> Any:
+    """What is known of the optimum of the model as it was given, for the normalised one."""
+    if optimal is None or given.units == model.units:
+        return optimal
+
+    def normal(value: float) -> float:
+        return (value - model.in_user_units(0.0)) / model.reward_scale
+
+    if not isinstance(optimal, Plan):
+        lower, upper = _pair(optimal)
+        return normal(lower), normal(upper)
+    check_made_for(optimal, given, "optimal")
+    return replace(
+        optimal, policy=optimal.policy.for_model(model), lower=normal(optimal.lower),
+        upper=normal(optimal.upper), model_digest=model.digest, reward_scale=model.reward_scale,
+        reward_shift=model.reward_shift,
+    )  # fmt: skip
 
 
 def checked(spec: Spec, model: LatentMDP) -> Spec:
     """The spec; what cannot be done with this model is refused in one sentence, before any work."""
+    refuse_timed(model, "learn")
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
     spec.check_algorithm()

@@ -58,6 +58,11 @@ class Run:
         """What numbers are in: `normalised units`, or nothing where rewards are as given."""
         return self.model.units
 
+    @property
+    def itself(self) -> Run:
+        """The run in the units in which it learns, also of a reading in other ones."""
+        return self
+
     def in_user_units(self) -> RunInUserUnits:
         """The run for reading in the units of the rewards before `normalized()`."""
         from latentmdp.learning.units import RunInUserUnits  # which is a Run itself
@@ -198,9 +203,11 @@ class Run:
 
     def __repr__(self) -> str:
         spec = self.spec
+        in_units = f" in {self.units}" if self.units else ""
         return (
             f"Run({spec.algorithm}, {spec.policy_class}, {self.episodes} episodes, "
-            f"{self.updates} updates, regret {self.regret:.6g}, bonus_scale {spec.bonus_scale:g})"
+            f"{self.updates} updates, regret {self.regret:.6g}{in_units}, bonus_scale "
+            f"{spec.bonus_scale:g})"
         )
 
     # ------------------------------------------------------------------ going on

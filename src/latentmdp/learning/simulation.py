@@ -13,16 +13,17 @@ import numpy as np
 
 from latentmdp.canonical import Array
 from latentmdp.counts import Counts
+from latentmdp.folding import on_rows
 from latentmdp.horizons import needs_finite
 from latentmdp.kernels import step_simulation, structs
 from latentmdp.kernels.chain import build_chain
 from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
 from latentmdp.kernels.samplers import SCRATCH, address
-from latentmdp.policy import fitted
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
+    from latentmdp.timed import AnyModel
 
 
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
@@ -195,24 +196,26 @@ class Episodes(NamedTuple):
 
 
 def simulate_episodes(
-    model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
+    model: AnyModel, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
-    policy = fitted(model, policy)
+    S = model.S
+    model, policy = on_rows(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = simulator.sample(episodes)
     contexts, first = rows[:, 0] // (model.S * model.A), rows[:, :1] // model.A % model.S
-    states = np.concatenate([first, model.next[outcomes]], axis=1)
+    states = np.concatenate([first, model.next[outcomes]], axis=1) % S
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
 
 
-def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0) -> Counts:
+def simulate_counts(model: AnyModel, policy: PolicyGraph, episodes: int, seed: int = 0) -> Counts:
     """The transition counts of `episodes` episodes under one policy, drawn at once.
 
-    Exact in law; the cost does not depend on `episodes`.
+    Exact in law; the cost does not depend on `episodes`. Of a step-dependent model, those of its
+    time-augmented one. With several rewards per next state they are counted apart, by outcome.
     """
-    policy = fitted(model, policy)
+    model, policy = on_rows(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ VALUES = ("value", "optimistic_value")
 class RunInUserUnits(Run):
     """`run.in_user_units()`: the same numbers, tables and figures in a person's own units.
 
-    Values are scaled and shifted; regret and gaps are differences and only scaled. It is for
-    reading: the run itself is what goes on, is saved and is audited.
+    Values are scaled and shifted; regret and gaps are differences and only scaled. Files and
+    audits are of the run itself (`.run`), in the units in which it learns.
     """
 
     def __init__(self, run: Run) -> None:
@@ -41,6 +40,11 @@ class RunInUserUnits(Run):
         return "user units" if self.run.units else ""
 
     @property
+    def itself(self) -> Run:
+        """The run in the units in which it learns."""
+        return self.run
+
+    @property
     def policy(self) -> PolicyGraph:
         """The policy in force at the end."""
         return self.run.policy.for_model(self.model)
@@ -55,24 +59,21 @@ class RunInUserUnits(Run):
         return self
 
     def session(self) -> Session:
-        """Not here: learning needs the normalised model."""
-        self._refuse("session")
+        """A session that continues the run, in the units in which it learns."""
+        return self.run.session()
 
     def more(self, episodes: int) -> Run:
-        """Not here."""
-        self._refuse("more")
+        """A longer run, continued from the end of this one, in these units."""
+        return self.run.more(episodes).in_user_units()
 
     def replay(self, observer: Observer) -> None:
-        """Not here."""
-        self._refuse("replay")
+        """Run again; phases are in the units in which it learns."""
+        self.run.replay(observer)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Not here: a run is saved in the units in which it goes on."""
-        self._refuse("save")
+        """Write the run itself, in the units in which it goes on."""
+        self.run.save(folder, overwrite)
 
     def checkpoint(self, folder: str | Path) -> Path:
-        """Not here either."""
-        self._refuse("checkpoint")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise ModelError(f"{what} needs the run itself; this is its reading in user units (.run)")
+        """Write what `load_run` needs of the run itself."""
+        return self.run.checkpoint(folder)

@@ -10,6 +10,7 @@ from latentmdp.canonical import Floats, Ints, dense_symbols
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
+from latentmdp.timed import refuse_timed
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,20 @@ class Known:
 
 
 def check_learnable(model: LatentMDP) -> None:
-    """The paper's conditions: rewards at least 0, totals at most 1, no discount."""
+    """The paper's conditions: rewards at least 0, totals at most 1, no discount.
+
+    Transitions and rewards do not change with the step, and the context, state, action and next
+    state say what the reward is.
+    """
+    refuse_timed(model, "learning")
     needs_finite(model, "learning")
+    if model.stochastic_rewards:
+        raise ModelError(
+            "learning needs one reward for each context, state, action and next state; here some "
+            "have several, which are observed: model.replace(observe_rewards=False) hides and "
+            "averages them (--hidden-rewards), model.rewards_in_state() makes them part of the "
+            "state"
+        )
     cure = "normalized() (or --normalize) gives rewards and totals in [0, 1]"
     if model.discount != 1.0:
         raise ModelError(

@@ -10,23 +10,25 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.folding import folding
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite, needs_finite
 from latentmdp.kernels.markov_sweep import pull_back
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
-from latentmdp.policy import PolicyGraph, playable
+from latentmdp.policy import PolicyGraph, fitted, playable
+from latentmdp.timed import AnyModel, ordinary
 
 QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
 ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop
 
 
 def _never_stop() -> None:
-    """The clock is not looked at."""
+    """A clock check that never stops the work."""
 
 
-def weight_select_update(model: LatentMDP) -> PolicyGraph:
+def weight_select_update(model: AnyModel) -> PolicyGraph:
     """Backward in time, the action with the best average over contexts, weighted by `w` alone.
 
     Steimle, Kaufman and Denton (2021). Ignores that a state may tell the contexts apart.
@@ -34,12 +36,12 @@ def weight_select_update(model: LatentMDP) -> PolicyGraph:
     return policy("wsu", model)
 
 
-def mean_model(model: LatentMDP) -> PolicyGraph:
+def mean_model(model: AnyModel) -> PolicyGraph:
     """The optimal policy of the MDP with averaged transition probabilities and rewards."""
     return policy("mean", model)
 
 
-def qmdp(model: LatentMDP) -> PolicyGraph:
+def qmdp(model: AnyModel) -> PolicyGraph:
     """The Markov variant of QMDP: the best average of the contexts' own optimal values, by `w`.
 
     As if the context were told after the next action.
@@ -47,6 +49,7 @@ def qmdp(model: LatentMDP) -> PolicyGraph:
     return policy("qmdp", model)
 
 
+@folding
 def qmdp_memory(
     model: LatentMDP, time_limit: float | None = 60.0, memory_limit: int | None = None
 ) -> PolicyGraph:
@@ -79,8 +82,9 @@ def qmdp_memory(
     return playable(model, policy).for_model(model)
 
 
-def knowing_the_context(model: LatentMDP) -> float:
+def knowing_the_context(model: AnyModel) -> float:
     """What one could earn if told the context: a bound on every policy."""
+    model = ordinary(model)
     if is_infinite(model.horizon):
         from latentmdp.planning.stationary_grid import known_contexts
 
@@ -104,9 +108,10 @@ def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> t
     return value, best
 
 
-def policy(name: str, model: LatentMDP) -> PolicyGraph:
+def policy(name: str, model: AnyModel) -> PolicyGraph:
     """The baseline `name`, a key of `TABLES`."""
-    return playable(model, PolicyGraph.from_table(action_table(name, model)))
+    rows = ordinary(model)
+    return fitted(model, playable(rows, PolicyGraph.from_table(action_table(name, rows))))
 
 
 def action_table(name: str, model: LatentMDP) -> Ints:
@@ -130,6 +135,8 @@ def _weight_select_update(model: LatentMDP, table: Ints, check_clock: ClockCheck
 
 def _mean_model(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
     """Rewards of an outcome are averaged like probabilities."""
+    if model.stochastic_rewards:
+        model = model.replace(observe_rewards=False)  # which has the mean reward of a next state
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     context, place = np.divmod(row, S * A)

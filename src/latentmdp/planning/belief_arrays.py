@@ -72,7 +72,7 @@ def empty_graph(
     J, M = observations.likelihood.shape
     n, rows = 2 * (J + S + starts), 2 * S
     return BeliefGraph(
-        used=np.zeros(5, dtype=np.int64),
+        used=np.zeros(6, dtype=np.int64),
         belief=np.zeros((n, M)), support=_indices(n), node_of=_indices(n, S),
         swept=np.zeros(n, dtype=np.int64), swept_from=_indices(n), swept_to=_indices(n),
         passed_from=_indices(n), passed_to=_indices(n), score=np.zeros(n), table=_hash_table(2 * n),

@@ -27,11 +27,11 @@ from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import Start
 from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
 
-FIRST_CUT = 1e-6  # what is reached with less is not followed while anything else is left
+FIRST_CUT = 1e-6  # nodes reached with less are not followed while there are others to expand
 DRIFT_SHARE = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
 NOTICE_SHARE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
 BATCH_SHARE = 0.15  # beliefs expanded per round, relative to those expanded already
-PASS_WORK = 500_000  # of expanding or sweeping between two looks at the clock
+PASS_WORK = 200_000  # of expanding or sweeping between two looks at the clock
 
 
 class GraphSearch:
@@ -108,29 +108,38 @@ class GraphSearch:
         self.round += 1
         drift, notice = DRIFT_SHARE * allowed / self.horizon, NOTICE_SHARE * allowed
         chosen = self._choose()
-        if len(chosen) == 0:  # what is left lies where hardly anything gets
-            if self.cut > 0.0:
+        if len(chosen) == 0:
+            if self.cut > 0.0:  # the rest of the frontier is reached with less than `cut`
                 self.cut = self.cut / 100 if self.cut > 1e-14 else 0.0
                 return ""
-            # after a pass over everything the upper policy reaches the whole gap of the root at the
-            # frontier; other actions may tie for the best, so it is all bounds that must stand
+            # The best actions under upper bounds reach no frontier with a gap. Another action may
+            # become the best one as long as any bound moves; if none does, the search is done.
             self._back_up(True, drift, 0.0, budget)
             moved = (self.graph.changed[: self.nodes] == self.round).any()
             return "" if moved or budget.reason() else "stalled"
         outcome = self._expand(chosen, drift, budget, memory)
         if outcome:
             return outcome
-        tighten_frontier(self.graph, self.by_step, self.order, self.round, drift, notice)
+        self._tighten(drift, notice, budget)
         self._sort()
         self._back_up(False, drift, notice, budget)
         return ""
 
+    def _tighten(self, drift: float, notice: float, budget: Budget) -> None:
+        """Better upper bounds at the frontier; stops on the way, bounds valid, when time is up."""
+        begin, end = 0, int(self.graph.used[N_BELIEFS])
+        while begin < end and not (begin and budget.reason()):
+            begin = tighten_frontier(
+                self.graph, self.by_step, self.order, begin, self.round, drift, notice,
+                self.work + PASS_WORK,
+            )  # fmt: skip
+
     def _back_up(self, everything: bool, drift: float, notice: float, budget: Budget) -> None:
-        """A pass over the layers; stops between two of them, bounds valid, when time is up."""
-        first = 0
-        while first < len(self.order) and not (first and budget.reason()):
-            first = back_up_layers(
-                self.graph, self.order, first, self.round, everything, drift, notice,
+        """A pass over the layers; stops on the way, bounds valid, when time is up."""
+        place, step = 0, 0
+        while place < len(self.order) and not ((place or step) and budget.reason()):
+            place, step = back_up_layers(
+                self.graph, self.order, place, step, self.round, everything, drift, notice,
                 self.work + PASS_WORK,
             )  # fmt: skip
 
@@ -204,7 +213,7 @@ class GraphSearch:
             except PolicyTooLargeError:
                 parts.count, parts.added = before
                 parts.cut_short = True
-                cut = 10 * cut if cut > 0.0 else 1e-14
+                cut = 100 * cut if cut > 0.0 else 1e-14
                 if cut > 1.0:
                     raise
 

@@ -14,6 +14,7 @@ from latentmdp.canonical import Ints
 from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid, back_up_step, link_vertices, list_vertices
 
+PIECE_COST = 20_000_000  # of multiplications, about, between two looks at the clock
 REFINEMENT = 3  # a finer grid has at least this many times the vertices
 
 
@@ -54,16 +55,25 @@ def build_grid(
 
     `O(H V J M^2)`.
     """
-    grid = link_grid(observations, horizon, n_states, N)
-    for t in range(horizon - 1, -1, -1):
+    grid = empty_grid(observations, horizon, n_states, N)
+    J, M = observations.likelihood.shape
+    V = len(grid.belief)
+    cell = min(N, M) + 1  # vertices around a belief, about
+    for first, last in _pieces(V, J * (cell + M // 4)):
         if stop is not None and stop():
             return None
-        back_up_step(observations, grid, t)
+        link_vertices(observations, grid, first, last)
+    points = n_states * V
+    for t in range(horizon - 1, -1, -1):
+        for first, last in _pieces(points, J * cell * M // n_states + 1):
+            if stop is not None and stop():
+                return None
+            back_up_step(observations, grid, t, first, last)
     return grid
 
 
-def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
-    """The grid with its cells, bounds still to be backed up."""
+def empty_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
+    """The grid with its vertices; cells are still to be linked, bounds to be backed up."""
     J, M = observations.likelihood.shape
     V = n_vertices(M, N)
     belief = np.empty((V, M))
@@ -77,9 +87,21 @@ def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: in
         upper=np.empty((horizon + 1, n_states, V)), alpha=np.empty((horizon + 1, n_states, V, M)),
         action=np.empty((horizon, n_states, V), dtype=np.int32),
     )  # fmt: skip
-    link_vertices(observations, grid)
     grid.upper[horizon], grid.alpha[horizon] = 0.0, 0.0
     return grid
+
+
+def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
+    """The grid with its cells, bounds still to be backed up; in one call."""
+    grid = empty_grid(observations, horizon, n_states, N)
+    link_vertices(observations, grid, 0, len(grid.belief))
+    return grid
+
+
+def _pieces(n: int, cost: int) -> list[tuple[int, int]]:
+    """`n` items of equal cost in ranges `(first, stop)` of about `PIECE_COST`."""
+    length = max(1, PIECE_COST // max(cost, 1))
+    return [(first, min(first + length, n)) for first in range(0, n, length)]
 
 
 def rank_table(M: int, N: int) -> Ints:

@@ -10,12 +10,12 @@ import numpy as np
 
 from latentmdp.kernels.beliefs import N_NODES, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid
-from latentmdp.kernels.history_tree import plant_tree, tighten_leaves
+from latentmdp.kernels.history_tree import plant_tree, tighten_leaf_range, tighten_leaves
 from latentmdp.kernels.history_tree_search import (
     CLOSED,
     EXHAUSTED,
     FULL,
-    back_up_all,
+    back_up_range,
     count_policy,
     search_tree,
     write_tree_policy,
@@ -28,6 +28,7 @@ from latentmdp.planning.observations import Start
 from latentmdp.planning.policy_parts import PolicyParts
 
 NEVER = 2**62  # work that no search does
+PASS_NODES = 200_000  # to tighten or back up between two looks at the clock
 
 
 class TreeSearch:
@@ -49,7 +50,7 @@ class TreeSearch:
         tighten_leaves(self.tree, corners, 0, 0)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
         self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
-        self.extended = False  # whether the tree was given work beyond that
+        self.extended = False  # whether the next grid was put off once
         self.pending = 0  # work of the grid that is built next, once it is due
         if len(corners.belief) > 1:
             self._schedule_grid()
@@ -118,10 +119,11 @@ class TreeSearch:
                 return "paused"
 
     def _nearly_done(self, work: int, allowed: Allowed) -> bool:
-        """Whether the tree alone will be done for less than the next grid; then it gets the time.
+        """Whether the tree alone should close the gap for less than half the work of the next grid.
 
-        The gap falls like a power of the work, as it did since the last refinement. Asked once per
-        grid.
+        If so, the grid is put off until the tree had 1.5 times the work that it should need; this
+        is done once per grid. The gap is expected to fall like a power of the work, as it did since
+        the last grid.
         """
         low, high = self.bounds
         begun, gap = self.refined
@@ -148,12 +150,19 @@ class TreeSearch:
             return
         self.grids.append(grid)
         self.grid_work += work
-        tighten_leaves(self.tree, grid, len(self.grids) - 1, 0)
-        back_up_all(self.tree, self.observations)
+        level, n = len(self.grids) - 1, self.nodes
+        for begin in range(0, n, PASS_NODES):
+            if budget.reason():
+                return
+            tighten_leaf_range(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
+        for end in range(n, 0, -PASS_NODES):
+            if budget.reason():
+                return
+            back_up_range(self.tree, self.observations, max(end - PASS_NODES, 0), end)
         self._schedule_grid()
 
     def _schedule_grid(self) -> None:
-        """Say when the next grid is due, and remember where the tree stands now."""
+        """The next grid is due when the tree has cost as much; remember work and gap of now."""
         low, high = self.bounds
         work = int(self.tree.used[WORK_UNITS])
         self.refined, self.extended = (max(work, 1), high - low), False

@@ -1,15 +1,24 @@
 """Minimising costs is maximising their negatives."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from latentmdp.model import LatentMDP
+from latentmdp.timed import TimedLatentMDP
+
+Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 
 
-def negated(model: LatentMDP) -> LatentMDP:
+def negated(model: Model) -> Model:
     """The model with every reward negated; observations keep their symbols.
 
     A policy of one is a policy of the other, with the negative value.
     """
+    if isinstance(model, TimedLatentMDP):
+        terminal = None if model.terminal is None else -model.terminal
+        return replace(
+            model, layers=negated(model.layers), unrolled=negated(model.unrolled), terminal=terminal
+        )
     reward = -model.reward
     reward.flags.writeable = False
     return replace(

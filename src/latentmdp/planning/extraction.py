@@ -80,7 +80,11 @@ class PolicyMaker:
         return self.policy, self.lower
 
     def _keep(self, parts: PolicyParts) -> None:
-        """A whole policy replaces any other: the clock decides which were written before."""
+        """Keep the policy if it is the best so far, or was not cut to fit.
+
+        One that was not cut replaces even a better one: which policies were written before it
+        depends on the clock, and equal work must give equal plans.
+        """
         policy = parts.graph()
         lower = evaluate(self.model, policy).value
         if lower > self.lower or not parts.cut_short:

@@ -78,7 +78,7 @@ def plan_history(
         if kind is Race and graph_least > memory:
             kind = TreeSearch
         fits = (graph_least if kind is GraphSearch else least) <= memory
-        if budget.time_limit is not None:  # for the policy that is left if the corners take long
+        if budget.time_limit is not None:  # keep time back for `_context_policy`
             fallback = FALLBACK_SECONDS * model.H * len(model.next)
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
         corners = build_grid(observations, model.H, model.S, 1, budget.reason) if fits else None
@@ -91,7 +91,7 @@ def plan_history(
         best_context = int(np.argmax(model.w))
         table = corners.action[:, :, best_context].astype(np.int64)
         maker = PolicyMaker(model, table, best_context, budget, memory)
-        target, further = allowed, 0.9
+        target, shrink = allowed, 0.9
         while True:
             status = _run(search, target, budget, memory, report, maker)
             low, high = search.bounds
@@ -105,8 +105,8 @@ def plan_history(
             if high <= low:
                 status = "stalled"  # what is open is rounding error
                 break
-            # the policy was cut where it is hardly ever needed, a little too much: search on
-            target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
+            # cutting the policy where it is hardly ever needed cost too much: aim at a smaller gap
+            target, shrink = Allowed(0.0, shrink * min(target.gap(high), high - low)), 0.5
         if upper - lower <= 10 * ROUNDING_GAP * scale:
             status = "optimal"
         elif status == "closed":

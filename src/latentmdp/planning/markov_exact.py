@@ -54,7 +54,7 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Indi
 
     Being told the group is worth little if all its members are in conflict. Contexts are sorted
     along the direction in which their preferences (values of knowing the context, per row of the
-    first step) differ most, and dealt out like cards.
+    first step) differ most; then group `g` of `G` gets the places `g, g + G, g + 2 G, ...`.
     """
     contexts = np.flatnonzero(view.w > 0)
     if groups == 1:
@@ -76,9 +76,9 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Indi
 
 
 def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[GridBound | None]:
-    """Build the bound, in pieces (None), at last it; `values (H + 1, M, S)` steer the grouping.
+    """Build the bound: yields None after each piece of work, at last the bound itself.
 
-    They are the values of knowing the context.
+    `values (H + 1, M, S)`, those of knowing the context, decide which contexts share a group.
     """
     contexts = int((view.w > 0).sum())
     groups = -(-contexts // K)
@@ -110,7 +110,7 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
                 ptr[lo * V + 1 : hi * V + 1] += at
                 at = int(ptr[hi * V])
                 yield None
-            index, mass = (index, mass) if len(index) else _room(at)
+            index, mass = (index, mass) if len(index) else _outcome_arrays(at)
         for first, stop in reversed(step_spans(view.H, C * V * spread)):
             solve_vertices(
                 ptr, index, mass, reward, view.choice_ptr, view.discount, table[g], first, stop
@@ -122,7 +122,7 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
     yield GridBound(order, group_ptr, K, N, rank, table, at_first, float(at_first.sum()))
 
 
-def _room(n: int) -> tuple[Ints, Floats]:
+def _outcome_arrays(n: int) -> tuple[Ints, Floats]:
     return np.empty(n, dtype=np.int64), np.empty(n)
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.markov_sweep import MarkovView
 from latentmdp.kernels.structs import Indices
 from latentmdp.model import LatentMDP
 
 PIECE = 2_000_000  # outcomes to back up between two looks at the clock
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with bits all over
 
 
 def markov_view(model: LatentMDP) -> MarkovView:
@@ -43,12 +44,26 @@ def distinct_choices(model: LatentMDP, row_reward: Floats) -> tuple[Indices, Ind
         rows = np.flatnonzero(length == n)
         outcome = model.indptr[rows][:, None] + np.arange(n)
         content = np.hstack([model.next[outcome], model.prob[outcome], row_reward[rows][:, None]])
-        _, number = np.unique(content, axis=0, return_inverse=True)
-        kind[rows] = kinds + number.reshape(-1)
+        kind[rows] = kinds + first_equal(content)
         kinds += len(rows)
     by_action = kind.reshape(M, S * A).T
     state = np.repeat(np.arange(S), A)
-    _, first = np.unique(np.column_stack([state, by_action]), axis=0, return_index=True)
-    keep = np.sort(first)
+    keep = np.unique(first_equal(np.column_stack([state, by_action])))
     ptr = np.searchsorted(keep, np.arange(S + 1) * A)
     return ptr.astype(np.uint32), (keep % A).astype(np.uint32)
+
+
+def first_equal(rows: np.ndarray) -> Ints:
+    """For each row of a table, the number of the first row that is equal to it.
+
+    Rows are sorted by a hash, much faster than by all columns; equal hashes are then compared.
+    """
+    rows = rows + np.zeros((), dtype=rows.dtype)  # a copy in which -0.0 is 0.0, as it is equal
+    hashed = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        hashed = (hashed ^ np.ascontiguousarray(column).view(np.uint64)) * HASH_FACTOR
+        hashed ^= hashed >> np.uint64(32)
+    _, first, number = np.unique(hashed, return_index=True, return_inverse=True)
+    if (rows != rows[first[number]]).any():  # two rows share a hash by chance
+        _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first[number.reshape(-1)].astype(np.int64)

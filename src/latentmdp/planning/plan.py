@@ -3,13 +3,14 @@
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
+from latentmdp.folding import unfold
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
@@ -21,7 +22,9 @@ from latentmdp.planning.stationary import plan_stationary
 from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
+Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
 
@@ -31,7 +34,8 @@ class Plan:
 
     `lower` is the exact value of `policy`. `status`: `optimal` (closed, up to rounding error),
     `gap` (as close as asked), `time` (also for the work limit), `memory`, `interrupted` (Ctrl-C),
-    or `stalled` (nothing it can still do would move a bound in reasonable time).
+    or `stalled` (the method has done all that it does: `ascent` and baselines prove nothing by
+    themselves; otherwise what is open is rounding error).
     """
 
     policy: PolicyGraph
@@ -103,7 +107,7 @@ class Plan:
 
 
 def plan(
-    model: LatentMDP,
+    model: AnyModel,
     policy_class: str = "history",
     gap: float | None = 0.01,
     time_limit: float | None = 60.0,
@@ -134,6 +138,12 @@ def plan(
     ('optimal', True)
     """
     begun = time.perf_counter()
+    if isinstance(model, TimedLatentMDP):
+        options: dict[str, Any] = {"method": method, "work_limit": work_limit}
+        options |= {"memory_limit": memory_limit, "progress": progress, "seed": seed, "warm": warm}
+        options["max_nodes"] = max_nodes
+        timed = model if horizon is None else with_horizon(model, horizon)
+        return _plan_timed(timed, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     if horizon is not None:
         model = with_horizon(model, horizon)
@@ -174,7 +184,21 @@ def plan(
     )  # fmt: skip
 
 
-def with_horizon(model: LatentMDP, horizon: float) -> LatentMDP:
+def _plan_timed(
+    model: TimedLatentMDP,
+    policy_class: str,
+    gap: float | None,
+    time_limit: float | None,
+    options: dict[str, Any],
+) -> Plan:
+    """Plan the time-augmented model; the policy comes back on the person's states."""
+    if options["warm"] is not None:
+        options["warm"] = unfold(model, as_policy(model, options["warm"], "warm"))
+    found = plan(model.unrolled, policy_class, gap, time_limit, **options)
+    return replace(found, policy=found.policy.for_model(model), model_digest=model.digest)
+
+
+def with_horizon(model: Model, horizon: float) -> Model:
     """The model with another horizon; without its limit on totals if that is broken."""
     try:
         return model.replace(horizon=horizon)
@@ -182,7 +206,7 @@ def with_horizon(model: LatentMDP, horizon: float) -> LatentMDP:
         return model.replace(horizon=horizon, max_return=None)
 
 
-def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
+def check_made_for(plan: Any, model: AnyModel, what: str) -> None:
     """Refuse what is not a plan, and a plan for another model or in other units."""
     if not isinstance(plan, Plan):
         raise ModelError(f"{what} must be a Plan, as plan gives; it is a {type(plan).__name__}")
@@ -201,7 +225,7 @@ def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
     )
 
 
-def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
+def plan_whole(model: AnyModel, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
     with interrupts_raised():
         return plan(model, policy_class, **options)

@@ -17,9 +17,9 @@ class PolicyTooLargeError(Exception):
 class PolicyParts:
     """Nodes in any order; the first `H*S` are the default nodes, playing `table (H, S)`.
 
-    `fixed` is the vertex of the coarsest grid whose policy the default nodes are. `most_nodes` and
-    `most_edges` are how many of either may be added where there is none of the other; `cut_short`
-    says that a policy was cut to fit.
+    The default nodes play the policy of vertex `fixed` of the coarsest grid. `n` nodes and `e`
+    edges may be added while `n / most_nodes + e / most_edges <= 1`; `cut_short` says that a policy
+    was cut to fit.
     """
 
     def __init__(

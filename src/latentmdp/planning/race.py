@@ -35,7 +35,7 @@ class Race:
     def __init__(
         self, observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
     ) -> None:
-        self.model = observations, start, horizon, corners
+        self.model, self.corners = (observations, start, horizon, corners), corners
         kinds: tuple[Any, Any] = TreeSearch, GraphSearch
         if beliefs_come_back(observations, start, horizon, int(corners.upper.shape[1])):
             kinds = GraphSearch, TreeSearch
@@ -112,9 +112,10 @@ class Race:
             if other_high - other_low <= OVERTAKES * (high - low):
                 self.leader, self.other = self.other, self.leader
         if self.other is None:
-            done, piece = 0, self.other_kind.first_work(self.model[3])
+            done, piece = 0, self.other_kind.first_work(self.corners)
         else:
             done, piece = self.other.work, self.other.pending
+        # work of what comes next and cannot be divided: `piece` of the other, `ahead` of the leader
         work, ahead = self.leader.work, self.leader.pending
         others_turn = (
             done + piece < FIRST_LOOK
@@ -128,7 +129,7 @@ class Race:
     def _second(self, memory: int) -> HistorySearch | None:
         """The second search, made now if there is room for it and it was not yet."""
         if self.other is None:
-            if self.bytes + self.other_kind.bytes_to_begin(self.model[3]) > memory:
+            if self.bytes + self.other_kind.bytes_to_begin(self.corners) > memory:
                 return None
             self.other = self.other_kind(*self.model)
         return self.other

@@ -39,7 +39,7 @@ def write_report(
     title: str | None = None,
     phases: int = 12,
     progress: Callable[[str], None] = lambda text: None,
-    units: str = "model",
+    units: str | None = None,
 ) -> Path:
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
@@ -50,9 +50,13 @@ def write_report(
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
     `study`: scaling studies to plot, or folders with a `study.json`; then `runs` may be empty.
     `progress` is told, in words, what is being done. `units`: `model`, or `user` for values and
-    regret in the units of the rewards before `normalized()`.
+    regret in the units of the rewards before `normalized()` (default: `user` where a run is given
+    so, as by `learn(..., normalize=True)`).
     """
     found, folders = _runs(runs)
+    if units is None:
+        units = "user" if any(run is not run.itself for run in found) else "model"
+    found = [run.itself for run in found]
     given = [study] if isinstance(study, (Study, str, os.PathLike)) else study or []
     studies = [one if isinstance(one, Study) else load_study(one) for one in given]
     if not found and not studies:

@@ -60,6 +60,7 @@ def audit(
     """
     if not isinstance(run, Run):
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
+    run = run.itself
     if run.episodes < 1:
         raise ModelError("an audit needs a run with episodes; none has been played yet")
     if auditor is not None:

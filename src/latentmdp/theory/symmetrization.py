@@ -15,6 +15,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.timed import refuse_timed
 
 if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner
@@ -106,6 +107,7 @@ def play_episode(
 
 def _placed(model: LatentMDP, position: int, mdp: LatentMDP | None) -> LatentMDP:
     """The latent MDP with `mdp` at the position."""
+    refuse_timed(model, "the symmetrisation")
     if not 0 <= position < model.M:
         raise ModelError(f"position must be from 0 to {model.M - 1}; it is {position}")
     if not np.allclose(model.w, 1.0 / model.M):

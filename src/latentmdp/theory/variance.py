@@ -6,7 +6,7 @@ certificate bounds it. That is the best variance of a *mixture* of policies, so 
 not close (choosing between sure rewards 0 and 1: `Var* = 0`, bound 1/4).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import plan_whole
-from latentmdp.policy import PolicyGraph, playable
+from latentmdp.policy import PolicyGraph, fitted, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.theory.collected import Collected, with_collected
 from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
 from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
+from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.totals import extreme_totals
 
 MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
@@ -36,7 +37,7 @@ class MaxVariance(NamedTuple):
 
 
 def max_variance(
-    model: LatentMDP,
+    model: AnyModel,
     policy_class: str = "history",
     *,
     exact_limit: int = 20_000,
@@ -59,12 +60,14 @@ def max_variance(
     (0.25, True)
     """
     check_policy_class(policy_class)
+    limits: dict[str, Any] = {"exact_limit": exact_limit, "state_limit": state_limit}
+    limits |= {"starts": starts, "seed": seed, "centres": centres, "time_limit": time_limit}
+    if isinstance(model, TimedLatentMDP):
+        found = max_variance(model.unrolled, policy_class, **limits)
+        return found._replace(policy=fitted(model, found.policy))
     needs_finite(model, "max_variance")
     if model.allowed is not None:
-        found = max_variance(
-            model.unmasked(), policy_class, exact_limit=exact_limit, state_limit=state_limit,
-            starts=starts, seed=seed, centres=centres, time_limit=time_limit,
-        )  # fmt: skip
+        found = max_variance(model.unmasked(), policy_class, **limits)
         return found._replace(policy=playable(model, found.policy))
     if model.H * model.S * model.M * 2 > 10 * MOST_SCRATCH:
         raise ModelError(

@@ -1,0 +1,77 @@
+"""Policies of a step-dependent model and of its time-augmented one, back and forth.
+
+`unfold` keeps the nodes and their order, so that alpha vectors and reach weights of the
+time-augmented model are those of the person's own policy, node by node. Its `default` and `root`
+answer for states that cannot be there (layer `u` at step `t`, `u != t`) with the node of the same
+state at the right layer; such entries are never read.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from latentmdp.model import LatentMDP
+from latentmdp.policy import PolicyGraph, as_policy, fitted
+from latentmdp.timed import AnyModel, TimedLatentMDP
+
+Result = TypeVar("Result")
+
+
+def on_rows(model: AnyModel, policy: Any) -> tuple[LatentMDP, PolicyGraph]:
+    """An ordinary model and a policy that fits it, with the nodes of `as_policy(model, policy)`."""
+    policy = as_policy(model, policy)
+    if isinstance(model, TimedLatentMDP):
+        return model.unrolled, unfold(model, policy)
+    return model, policy
+
+
+def fold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
+    """The policy on `S` states of one on the `H*S` states of `model.unrolled`."""
+    policy = fitted(model.unrolled, policy)
+    S, H = model.S, model.H
+    layer = policy.state // S
+    nodes = layer == policy.step
+    owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
+    edges = nodes[owner] & (policy.next // S == policy.step[owner] + 1)
+    new_id = np.cumsum(nodes) - 1
+    indptr = np.zeros(int(nodes.sum()) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner[edges], minlength=policy.N)[nodes], out=indptr[1:])
+    at = np.arange(H)
+    return PolicyGraph.from_arrays(
+        policy.step[nodes], policy.state[nodes] % S, policy.action[nodes], indptr,
+        policy.symbol[edges], policy.next[edges] % S, new_id[policy.node[edges]],
+        new_id[policy.root[:S]], new_id[policy.default.reshape(H, H, S)[at, at]],
+    )  # fmt: skip
+
+
+def unfold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
+    """The policy on the states of `model.unrolled`, with the same nodes; see the module."""
+    S, H = model.S, model.H
+    owner = np.repeat(policy.step, np.diff(policy.indptr))
+    unfolded = PolicyGraph(
+        policy.step, policy.step * S + policy.state, policy.action, policy.indptr, policy.symbol,
+        (owner + 1) * S + policy.next, policy.node, np.tile(policy.root, H),
+        np.tile(policy.default, (1, H)),
+    )  # fmt: skip
+    return unfolded._freeze()
+
+
+def fold_by_step(model: TimedLatentMDP, values: np.ndarray) -> np.ndarray:
+    """Of values `(H or H+1, ..., H*S)` by step and numbered state those that can be, `(..., S)`."""
+    S = model.S
+    picked = [values[t][..., model.place(t, 0) : model.place(t, S)] for t in range(len(values))]
+    return np.ascontiguousarray(np.stack(picked))
+
+
+def folding(function: Callable[..., PolicyGraph]) -> Callable[..., PolicyGraph]:
+    """A function of a model that gives a policy, for step-dependent models too."""
+
+    @wraps(function)
+    def call(model: Any, *arguments: Any, **options: Any) -> PolicyGraph:
+        if isinstance(model, TimedLatentMDP):
+            return fitted(model, function(model.unrolled, *arguments, **options))
+        return function(model, *arguments, **options)
+
+    return call
