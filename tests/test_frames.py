@@ -40,6 +40,23 @@ def test_models_there_and_back(model):
     assert back(shuffled, model) == model
 
 
+def test_step_dependent_models_there_and_back():
+    rng = np.random.default_rng(0)
+    P, R = rng.dirichlet(np.ones(3), size=(4, 2, 3, 2)), rng.random((4, 2, 3, 2)) / 8
+    model = lm.LatentMDP.from_arrays(P, R, [0.25, 0.75], [[1, 0, 0]] * 2, 4)
+    frame = model.to_frame()
+    assert list(frame.columns) == ["step", *COLUMNS]
+    assert back(frame, model) == model
+    assert back(frame.rename(columns={"step": "t"}), model, step="t") == model
+    averaged = frame.assign(probability=frame.probability / 4)
+    assert type(back(averaged, model, step=None, normalize=True)) is lm.LatentMDP
+    frame["step"] = frame.step.astype(float)
+    for wrong in (-1, 0.5, np.nan, 1e7):
+        frame.loc[3, "step"] = wrong
+        with pytest.raises(lm.ModelError, match="'step' must be a"):
+            back(frame, model)
+
+
 @settings(deadline=None, max_examples=60)
 @given(models_and_policies())
 def test_policies_as_tables(pair):

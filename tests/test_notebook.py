@@ -68,6 +68,13 @@ def test_a_grid_shows_goals_walls_and_starts():
     )
 
 
+def test_step_dependent_models_are_shown():
+    P, R = np.ones((3, 2, 1, 2, 1)), np.zeros((3, 2, 1, 2))
+    model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [[1]] * 2, 3, context_names=["<a>", "b"])
+    tree = parsed(model._repr_html_())
+    assert "<a>" in [cell.text for cell in tree.iter("td")]
+
+
 def test_long_tables_and_curves_are_cut():
     wide = lm.make("bandit:contexts=40")
     tree = parsed(wide._repr_html_())

@@ -12,7 +12,7 @@ from latentmdp.outcome_table import (
     Axis,
     Outcomes,
     agreed,
-    build_model,
+    build_by_step,
     check_names,
     check_size,
     first_probabilities,
@@ -24,10 +24,11 @@ from latentmdp.outcome_table import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from latentmdp.timed import TimedLatentMDP
+    from latentmdp.timed import AnyModel, TimedLatentMDP
 
 COLUMNS = ("context", "state", "action", "next_state", "probability", "reward")
-OPTIONAL = ("weight", "first")  # of the context; of the first state, given the context
+OPTIONAL = ("weight", "first", "step")  # of the context; of the first state; where rows change
+MOST_STEPS = 10**6
 
 
 # ---------------------------------------------------------------------- to a frame
@@ -87,14 +88,16 @@ def named(names: tuple[str, ...] | None, numbers: Ints) -> Array:
 def frame_model(
     frame: Any, horizon: Any, columns: dict[str, str | None], w: Any, start: Any, nu: Any,
     options: dict[str, Any],
-) -> LatentMDP:  # fmt: skip
+) -> "AnyModel":  # fmt: skip
     """See `LatentMDP.from_frame`."""
     table = _Table(frame, columns)
     outcomes = _outcomes(table)
     if w is None and "weight" in table:
         w = _weight_column(table, outcomes)
     nu = _first(table, outcomes, start, nu)
-    return build_model(outcomes, weights(w, outcomes.contexts), nu, horizon, **options)
+    step = table.wholes("step") if "step" in table else None
+    w = weights(w, outcomes.contexts)
+    return build_by_step(outcomes, step, w, nu, horizon, **options)
 
 
 def _first(table: "_Table", outcomes: Outcomes, start: Any, nu: Any) -> Floats:
@@ -174,6 +177,13 @@ class _Table:
             raise ModelError(f"{self.names[meaning]!r} must hold numbers; it does not") from None
         self.refuse_where(~np.isfinite(values), meaning, "must be a finite number")
         return np.array(values)
+
+    def wholes(self, meaning: str) -> Ints:
+        """A column of whole numbers from 0."""
+        values = self.floats(meaning)
+        bad = (values < 0) | (values >= MOST_STEPS) | (values != np.floor(values))
+        self.refuse_where(bad, meaning, f"must be a whole number from 0, below {MOST_STEPS}")
+        return values.astype(np.int64)
 
     def refuse_where(self, bad: np.ndarray, meaning: str, rule: str) -> None:
         """Refuse the first row that breaks a rule."""

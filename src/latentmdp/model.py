@@ -246,6 +246,7 @@ class LatentMDP:
         reward: str = "reward",
         weight: str | None = "weight",
         first: str | None = "first",
+        step: str | None = "step",
         **options: Any,
     ) -> "LatentMDP":
         """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
@@ -254,7 +255,8 @@ class LatentMDP:
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
-        An action without rows in a state, in all contexts, is unavailable there.
+        An action without rows in a state, in all contexts, is unavailable there. With a column
+        `step`, from 0, rows change with the step (a `TimedLatentMDP`).
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
         else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
@@ -279,9 +281,11 @@ class LatentMDP:
         columns = {
             "context": context, "state": state, "action": action, "next_state": next_state,
             "probability": probability, "reward": reward, "weight": weight, "first": first,
+            "step": step,
         }  # fmt: skip
         options.setdefault("max_return", None)
-        return frame_model(frame, horizon, columns, w, start, nu, options)
+        model = frame_model(frame, horizon, columns, w, start, nu, options)
+        return model  # type: ignore[return-value]  # a TimedLatentMDP with a column of steps
 
     @classmethod
     def _checked(
@@ -658,16 +662,9 @@ class LatentMDP:
 
     def _repr_html_(self) -> str:
         """For notebooks: sizes, the contexts and, on a grid, a picture."""
-        from latentmdp import notebook
+        from latentmdp.notebook import model_page
 
-        names = self.context_names or [str(m) for m in range(self.M)]
-        weights = (float(x) for x in self.w)
-        rows = [
-            (name, x, notebook.bar(x, 0.0, 1.0)) for name, x in zip(names, weights, strict=True)
-        ]
-        return notebook.page(
-            repr(self), notebook.grid(self), notebook.table(("context", "weight", ""), rows)
-        )
+        return model_page(self)
 
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"

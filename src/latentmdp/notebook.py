@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.printing import printable
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
+    from latentmdp.timed import AnyModel
 
 WIDTH, HEIGHT, EDGE = 320, 110, 6  # of a picture, in pixels
 MOST_ROWS = 12  # of a table; the rest is counted
@@ -55,7 +55,10 @@ def _cell(value: Any) -> str:
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> str:
     """A table of two columns without a header."""
-    body = "".join(f"<tr><th>{text(name)}</th>{_cell(value)}</tr>" for name, value in pairs)
+    left = ' style="text-align:left"'
+    body = "".join(
+        f"<tr><th{left}>{text(name)}</th><td{left}>{text(value)}</td></tr>" for name, value in pairs
+    )
     return f"<table><tbody>{body}</tbody></table>"
 
 
@@ -99,7 +102,15 @@ def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float]]], lab
     )
 
 
-def grid(model: "LatentMDP") -> Picture:
+def model_page(model: "AnyModel") -> str:
+    """What a model is: its sizes, its grid, and its contexts."""
+    names = model.context_names or [str(m) for m in range(model.M)]
+    shares = model.w.tolist()
+    rows = list(zip(names, shares, (bar(x, 0.0, 1.0) for x in shares), strict=True))
+    return page(repr(model), grid(model), table(("context", "weight", ""), rows))
+
+
+def grid(model: "AnyModel") -> Picture:
     """A model's layout: walls, marked states (the letter of their context), first states."""
     layout = model.layout
     if layout is None or layout.shape[0] * layout.shape[1] > MOST_CELLS:
@@ -118,8 +129,8 @@ def grid(model: "LatentMDP") -> Picture:
             drawn.append(_square(r, c, side, colour, opacity, letters.get(s, "")))
     drawn += [_square(r, c, side, "currentColor", 0.6, "") for r, c in layout.walls]
     return Picture(
-        f'<svg width="{columns * side}" height="{rows * side}" role="img" aria-label="grid">'
-        f"{''.join(drawn)}</svg>"
+        f'<div><svg width="{columns * side}" height="{rows * side}" role="img" aria-label="grid">'
+        f"{''.join(drawn)}</svg></div>"
     )
 
 

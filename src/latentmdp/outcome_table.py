@@ -7,13 +7,16 @@ nothing. An action that has no rows in a state, in all contexts, is unavailable 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
+
+if TYPE_CHECKING:
+    from latentmdp.timed import AnyModel
 
 FREE_ROWS = 1 << 20  # rows (context, state, action) that any table may have, and
 ROWS_PER_LINE = 16  # for each of its lines
@@ -118,6 +121,33 @@ def build_model(
             )  # fmt: skip
     except ModelError as error:
         raise ModelError(_with_names(str(error), o)) from None
+
+
+def build_by_step(
+    o: Outcomes, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
+) -> "AnyModel":
+    """The model of a table whose outcomes have these steps; a smaller horizon takes the first."""
+    if step is None:
+        return build_model(o, w, nu, horizon, **options)
+    S, steps = o.states.size, 1 + int(step.max())
+    places = Axis("state", steps * S)
+    by_step = o._replace(state=step * S + o.state, next=step * S + o.next, states=places)
+    check_size(by_step)
+    missing = np.bincount(step, minlength=steps) == 0
+    if missing.any():
+        raise ModelError(
+            f"every step from 0 to {steps - 1} must have lines; step={int(np.argmax(missing))} has "
+            "none"
+        )
+    labels = [o.states.names[s] if o.states.names else str(s) for s in range(S)]
+    names = tuple(f"{label}, step {t}" for t in range(steps) for label in labels)
+    full = completed(by_step._replace(states=Axis("state", steps * S, names)))
+    back = o._replace(
+        context=full.context, state=full.state % S, action=full.action, next=full.next % S,
+        prob=full.prob, reward=full.reward,
+    )  # fmt: skip
+    model = build_model(back, w, nu, steps, step=full.state // S, **options)
+    return model if horizon == steps else model.replace(horizon=horizon)
 
 
 def completed(o: Outcomes) -> Outcomes:

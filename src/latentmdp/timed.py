@@ -492,6 +492,12 @@ class TimedLatentMDP:
     def _terminal_or_zeros(self) -> Floats:
         return np.zeros((self.M, self.S)) if self.terminal is None else self.terminal
 
+    def _repr_html_(self) -> str:
+        """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp.notebook import model_page
+
+        return model_page(self)
+
     def __repr__(self) -> str:
         rewards = "observed" if self.observe_rewards else "hidden"
         after = "" if self.terminal is None else ", terminal rewards"

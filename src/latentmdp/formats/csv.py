@@ -25,7 +25,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
-from latentmdp.formats.csv_steps import build_by_step, read_terminal, terminal_path
+from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
 from latentmdp.formats.files import (
     PathLike,
@@ -42,6 +42,7 @@ from latentmdp.outcome_table import (
     Axis,
     Outcomes,
     agreed,
+    build_by_step,
     check_size,
     first_states,
     weights,

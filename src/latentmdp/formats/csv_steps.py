@@ -7,45 +7,16 @@ beside it in `x.terminal.csv`: `idoutcome, idstate, reward`, 0 where none is giv
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, as_path, refusal
 from latentmdp.formats.tables import CsvTable
-from latentmdp.outcome_table import Axis, Outcomes, build_model, check_size, completed
-from latentmdp.timed import AnyModel
+from latentmdp.outcome_table import Outcomes
 
 LABELS = ("idoutcome", "idstate")
-
-
-def build_by_step(
-    o: Outcomes, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
-) -> AnyModel:
-    """The model of a table whose outcomes have these steps; a smaller horizon takes the first."""
-    if step is None:
-        return build_model(o, w, nu, horizon, **options)
-    S, steps = o.states.size, 1 + int(step.max())
-    places = Axis("state", steps * S)
-    by_step = o._replace(state=step * S + o.state, next=step * S + o.next, states=places)
-    check_size(by_step)
-    missing = np.bincount(step, minlength=steps) == 0
-    if missing.any():
-        raise ModelError(
-            f"every step from 0 to {steps - 1} must have lines; step={int(np.argmax(missing))} has "
-            "none"
-        )
-    labels = [o.states.names[s] if o.states.names else str(s) for s in range(S)]
-    names = tuple(f"{label}, step {t}" for t in range(steps) for label in labels)
-    full = completed(by_step._replace(states=Axis("state", steps * S, names)))
-    back = o._replace(
-        context=full.context, state=full.state % S, action=full.action, next=full.next % S,
-        prob=full.prob, reward=full.reward,
-    )  # fmt: skip
-    model = build_model(back, w, nu, steps, step=full.state // S, **options)
-    return model if horizon == steps else model.replace(horizon=horizon)
 
 
 def terminal_path(path: PathLike) -> Path:
