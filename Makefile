@@ -16,7 +16,8 @@ test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soun
 
 # what runs kernels, with every index checked; then two files without compiling at all
 KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_planner.py optimism_memory_graph.py \
-	learning_simulation.py planning_history.py evaluation.py)
+	learning_simulation.py planning_history.py planning_markov.py planning_ties.py thresholds_planning.py evaluation.py \
+	stationary.py planning_infinite.py)
 test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without Numba
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few -k "slow_twin or brute" tests/test_optimism_kernels.py tests/test_evaluation.py

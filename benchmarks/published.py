@@ -11,6 +11,12 @@ from pathlib import Path
 import latentmdp as lm
 from latentmdp import datasets
 
+INTRODUCTION = (
+    "Made by `python benchmarks/published.py FOLDER --out docs/published.md`; seconds are those of "
+    "one run on a shared machine. `latentmdp datasets NAME` says where a problem comes from, under "
+    "which licence, and how to get it; none of them comes with this package."
+)
+
 
 def row(found: datasets.Dataset, folder: Path, seconds: float) -> list[str]:
     """One line of the table: the problem, the published value, our bounds of today."""
@@ -34,7 +40,7 @@ def trained(folder: Path, seconds: float) -> list[str]:
 def page(folder: Path, seconds: float) -> str:
     """The table in Markdown, and what is not at hand."""
     headers = ["problem", "published", "what it is", "our lower", "our upper", "status", "seconds"]
-    lines = ["# Published problems", "", "Made by `python benchmarks/published.py FOLDER`.", ""]
+    lines = ["# Published problems", "", INTRODUCTION, ""]
     lines += [_line(headers), _line(["---"] * len(headers))]
     missing = []
     for found in datasets.DATASETS.values():

@@ -15,8 +15,10 @@ import tempfile
 import traceback
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 
 import latentmdp as lm
 from fuzz_mutants import mutant
@@ -63,6 +65,20 @@ def make_model(folder, name):
     else:
         names = {"state_names": [f"é{s}" for s in range(MODEL.S)]}
         lm.save(MODEL.replace(w=[0.25, 0.75], **names), folder / name)
+
+
+def make_frame(folder, name):
+    """A data frame on its way through a file: names of states, numbers of the rest."""
+    names = {"state_names": [f"é{s}" for s in range(MODEL.S)], "action_names": None}
+    MODEL.replace(w=[0.25, 0.75], **names).to_frame().to_csv(folder / name, index=False)
+
+
+def make_tables(folder, name):
+    """Two small environments with tables."""
+    rows = [[[0.5, 1, 1.0, False], [0.5, 2, 0.0, True]], [[1.0, 0, -1.0, False]]]
+    table = [rows, rows[::-1], rows]
+    document = [{"P": table, "initial_state_distrib": [1.0, 0.0, 0.0]}] * 2
+    (folder / name).write_text(json.dumps({"envs": document, "w": [0.5, 0.5]}))
 
 
 def make_pomdp(folder, name):
@@ -143,7 +159,10 @@ def make_study(folder, name):
 
 def use_model(folder, name):
     name = "timed.csv" if name == "timed.terminal.csv" else name
-    model = lm.load(folder / ("model.csv" if name in BESIDE else name))
+    use(lm.load(folder / ("model.csv" if name in BESIDE else name)), folder)
+
+
+def use(model, folder):
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
@@ -152,6 +171,24 @@ def use_model(folder, name):
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")
     assert lm.load(folder / "again.npz") == model
+
+
+def use_frame(folder, name):
+    try:
+        frame = pd.read_csv(folder / name)
+    except ValueError as error:  # what pandas cannot read is not our concern
+        raise lm.ModelError("pandas cannot read it") from error
+    use(lm.LatentMDP.from_frame(frame, 3), folder)
+
+
+def use_tables(folder, name):
+    try:
+        document = json.loads((folder / name).read_bytes())
+        envs, w = document["envs"], document["w"]
+        envs = [SimpleNamespace(**env) for env in envs]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise lm.ModelError("no list of environments") from error
+    use(lm.from_gymnasium(envs, w, 3, observe_rewards=False), folder)
 
 
 def use_pomdp(folder, name):
@@ -252,6 +289,8 @@ KINDS = {
     **dict.fromkeys(("timed.json", "timed-sparse.npz"), (make_model, use_model)),
     **dict.fromkeys(("timed.csv", "timed.terminal.csv"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "numbers.csv", *BESIDE), (make_model, use_model)),
+    "frame.csv": (make_frame, use_frame),
+    "tables.json": (make_tables, use_tables),
     **dict.fromkeys(("model.pomdp", "saved.pomdp", "model.pomdpx"), (make_pomdp, use_pomdp)),
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
     **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},

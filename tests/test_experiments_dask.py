@@ -31,8 +31,8 @@ class Cluster:
     """A scheduler and two workers as a deployment starts them: processes of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "scheduler.json"
-        self._file.unlink(missing_ok=True)
+        self.file = folder / "scheduler.json"
+        self.file.unlink(missing_ok=True)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
         self.address = wait_until(self._address)
         self.workers = [
@@ -40,7 +40,7 @@ class Cluster:
         ]
 
     def _start(self, *arguments: str) -> subprocess.Popen:
-        more = ["--scheduler-file", str(self._file)] if arguments[0] == "scheduler" else []
+        more = ["--scheduler-file", str(self.file)] if arguments[0] == "scheduler" else []
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *arguments, "--no-dashboard", *more],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ class Cluster:
 
     def _address(self) -> str | None:
         try:
-            return json.loads(self._file.read_text())["address"]
+            return json.loads(self.file.read_text())["address"]
         except (OSError, ValueError):
             return None
 
@@ -107,7 +107,7 @@ def struck(tmp_path, strikes, seed, **values):
         with Cluster(tmp_path) as cluster:
             (tmp_path / "log").write_text("")
             before = set(bits(study.table()).index)
-            command = start(path, "--scheduler", cluster.address)
+            command = start(path, "--scheduler", str(cluster.file))
             lost = False
             while left and not lost and command.process.poll() is None:
                 time.sleep(float(random.uniform(0.0, length)))

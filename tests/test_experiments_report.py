@@ -51,7 +51,7 @@ def test_the_page_is_written_beside_the_study(path, capsys):
     assert found["runs"] == 18
     html = path.with_suffix(".html").read_text(encoding="utf-8")
     assert "Three horizons" in html
-    assert "my bandit, H 4, markov" in html
+    assert "my bandit, H 4" in html
     assert ">Scaling</h2>" in html
 
 

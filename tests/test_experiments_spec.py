@@ -137,6 +137,8 @@ def test_keys_tell_contents_apart(content):
         ('models = ["maze"]\nalgorithms = [{algorithm = "mvp", klass = 2}]', "line 2: unknown key"),
         ('models = ["maze:sise=3"]\nalgorithms = ["mvp"]', "line 1: maze: unknown key 'sise' (did"),
         ('models = ["mase"]\nalgorithms = ["mvp"]', "unknown domain 'mase' (did you mean 'maze'?)"),
+        ('algorithms = ["mvp"]\nmodels = [\n"maze",\n{model = "maze", nam = 2}]', "line 4: u"),
+        ('algorithms = ["mvp"]\nmodels = [\n "maze",\n "maze:sise=3"]', "line 4: maze: unkn"),
         ('models = ["maze"]\nalgorithms = ["mpv"]', "algorithm must be one of"),
         ('models = ["maze"]', "needs algorithms; there are none"),
         ("seeds = 2", "needs models and algorithms, or tasks"),

@@ -34,8 +34,8 @@ CASES = {
     "infinite reward": (spoilt("reward", 3, np.inf), "'reward' must be a finite number"),
     "huge reward": (spoilt("reward", 3, 1e12), "below 10^12"),
     "changing context": (spoilt("context", 3, "A"), "an episode must have one context in "
-                         "'context'; 1 episode have several, first in row 3"),
-    "repeated step": (spoilt("step", 3, 0), "a step must come once in its episode; 1 row"),
+                         "'context'; several were found in 1 episode, first in row 3"),
+    "repeated step": (spoilt("step", 3, 0), "must come once in its episode; it came again"),
     "skipped step": (spoilt("step", 3, 2), "must count an episode's rows one by one"),
     "late start": (spoilt("step", 2, -1), "must count an episode's rows one by one"),
     "other next state": (spoilt("next_state", 2, "u"), "'next_state' must be the state of the "
@@ -57,7 +57,7 @@ def test_each_doubt_has_a_sentence_and_skip_leaves_the_episode_out(name):
     found = lm.fit(log, on_bad="skip")
     assert (found.episodes, found.left_out_episodes) == (2, 1)
     assert sentence in "".join(found.left_out)
-    assert "1 episode" in str(found.summary()) or "1 episodes" in str(found.summary())
+    assert "left out because of such rows: 1 episode" in str(found.summary())
 
 
 def test_labels_may_stand_on_one_row_but_must_stand_somewhere():
@@ -66,7 +66,9 @@ def test_labels_may_stand_on_one_row_but_must_stand_somewhere():
     assert lm.fit(log).names["contexts"] == ("A", "B")
     assert "taken for all" in " ".join(lm.fit(log).said)
     log.loc[[2, 3], "context"] = None
-    with pytest.raises(lm.ModelError, match="must have a context in 'context'; 1 episode"):
+    with pytest.raises(
+        lm.ModelError, match="must have a context in 'context'; none was found in 1 ep"
+    ):
         lm.fit(log)
 
 
@@ -102,6 +104,10 @@ def test_columns_that_are_not_there_and_files_that_cannot_be_read(tmp_path):
     for name, text, words in (
         ("a.csv", "", "empty"), ("b.txt", "x", "must end in .csv"), ("c.parquet", "x", "read"),
         ("d.csv", 'episode,context,state,action,reward\n1,"A,u,x,0\n', "cannot be read"),
+        ("f.csv", "episode,context,state,action,reward\n1,A,u,x,0,7,8\n", "Expected 5 fields"),
+        ("g.csv", "episode,context,state,action,reward\n1,A,u,x,0\n1,A,u, v,x,0\n", "Expected 5"),
+        ("h.csv", "episode;context;state;action;reward\n1;A;u;x;0\n", "separated by commas"),
+        ("i.csv", "episode,context,state,state,action,reward\n1,A,u,v,x,0\n", "one column 'state'"),
     ):  # fmt: skip
         (tmp_path / name).write_text(text)
         with pytest.raises(lm.ModelError, match=words):

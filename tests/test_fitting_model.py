@@ -161,7 +161,7 @@ def test_a_summary_says_what_matters():
     text = str(found.summary())
     for words in ("6 rows, 3 episodes: 2 contexts, 2 states, 2 actions, horizon 2",
                   "column 'next_state' was taken as the next state", "A / B:",
-                  "4 of 8 (context, state, action) were never seen", "pays -3"):  # fmt: skip
+                  "4 of 8 (context, state, action) never seen", "pays -3"):  # fmt: skip
         assert words in text
     weights = found.summary().contexts
     assert weights[0].lower < 2 / 3 < weights[0].upper

@@ -1,5 +1,6 @@
 """Unavailable actions in models, planners and files: against brute force, duplicates, sentences."""
 
+import math
 import shutil
 
 import matplotlib.pyplot
@@ -163,6 +164,24 @@ def test_an_unavailable_action_is_a_duplicate_of_an_available_one():
             twin = lm.plan(model.unmasked(), policy_class, gap=None, work_limit=10**4)
             assert (plan.lower, plan.upper, plan.work) == (twin.lower, twin.upper, twin.work)
             assert playable(model, twin.policy) == plan.policy
+
+
+@pytest.mark.parametrize("policy_class", METHODS)
+def test_plans_without_a_last_step(policy_class):
+    rng = np.random.default_rng(10)
+    for _ in range(8):
+        model = random_masked(rng, 2, 3, 3, 3).replace(discount=0.5)
+        plan = lm.plan(model, policy_class, gap=1e-3, horizon=math.inf)
+        assert available(model, plan.policy)
+        endless = model.replace(horizon=math.inf)
+        assert abs(lm.evaluate(endless, plan.policy).value - plan.lower) < 1e-12
+        twin = lm.plan(model.unmasked(), policy_class, gap=1e-3, horizon=math.inf)
+        assert (plan.lower, plan.upper) == (twin.lower, twin.upper)
+        if policy_class == "history":
+            long = lm.plan(model.replace(horizon=12), gap=None, work_limit=10**5)
+            rest = 0.5**12 * 2.0 * np.abs(model.reward).max()
+            assert plan.lower - rest <= long.upper + 1e-9
+            assert long.lower - rest <= plan.upper + 1e-9
 
 
 def test_permuting_actions_permutes_the_mask():

@@ -229,7 +229,9 @@ def test_ctrl_c_and_progress_keep_the_bounds():
             assert found.status == "interrupted"
             assert found.lower <= found.upper
         seen = []
-        found = planner(model, gap=0.01, work_limit=10**6, progress=lambda *x: seen.append(x))
+        found = planner(
+            model, gap=0.01, work_limit=10**6, progress=lambda *x, seen=seen: seen.append(x)
+        )
         assert seen == found.history
         assert all(a[2] <= a[3] + 1e-12 for a in seen)
 

@@ -93,3 +93,15 @@ def test_labels_have_names_as_given_and_numbers_for_people():
     names = ["model", "H", "policy_class", "episodes"]
     found = label(names, ["my maze", np.int64(16), "markov", 10**9])
     assert found == "my maze, H 16, markov, episodes 10⁹"
+
+
+def test_keys_that_a_model_does_not_have_are_left_out(tmp_path):
+    swept, curves = study_tables(models=("maze",))
+    alone, more = study_tables(models=("bandit",), sizes=(1,))
+    runs = pd.concat([swept, alone.assign(H=np.nan)], ignore_index=True)
+    curves = pd.concat([curves, more.assign(H=np.nan)], ignore_index=True)
+    assert swept_numbers(runs) == ["H"]
+    write_study_page(tmp_path / "p.html", runs, curves, title="two kinds")
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "<h3>bandit</h3>" in html
+    assert "<h3>maze, H 16</h3>" in html

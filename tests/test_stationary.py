@@ -1,4 +1,4 @@
-"""Models without a last step and stationary policy graphs: built, evaluated, merged, played, saved."""
+"""Models without a last step and stationary policies: built, evaluated, merged, played, saved."""
 
 import math
 

@@ -1,6 +1,5 @@
 """The scaling study: its fit, its instances, its file, and (long) its one-minute version."""
 
-import json
 import math
 import subprocess
 import sys
@@ -8,18 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import latentmdp as lm
 from latentmdp import ModelError
+from latentmdp.experiments.study import Study
+from latentmdp.formats.strict_json import write_json
+from latentmdp.report.study import load_study
 from latentmdp.theory import scaling
-from latentmdp.theory.study import RESOLUTION, exponent, measure, run_study
-from latentmdp.theory.sweeps import SWEEPS
+from latentmdp.theory.study import RESOLUTION, exponent, measure
+from latentmdp.theory.sweeps import SWEEPS, measure_named
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import theorem_study  # noqa: E402
+
+STUDY, QUICK = (
+    Study.load(ROOT / "docs" / "study" / f"{name}.toml") for name in ("theorem", "quick")
+)
 
 
 def test_exponents_of_known_powers():
@@ -109,8 +116,13 @@ def test_the_choice_has_the_return_of_one_coin():
 
 def test_every_sweep_makes_its_instances():
     assert len({sweep.name for sweep in SWEEPS}) == len(SWEEPS)
+    sizes = {sweep.name: set() for sweep in SWEEPS}
+    for run in (*STUDY.spec.runs(), *QUICK.spec.runs()):
+        assert run.content["arguments"]["sweep"] == run.labels["task"]
+        sizes[run.labels["task"]].add(run.labels["x"])
     for sweep in SWEEPS:
-        for x in sweep.sizes:
+        assert len(sizes[sweep.name]) >= 3
+        for x in sizes[sweep.name]:
             model = sweep.make(x, 0, 2.0**-10)
             wanted = {"M": model.M, "S": model.S, "A": model.A, "Gamma": model.Gamma, "H": model.H}
             if sweep.parameter in wanted:
@@ -122,18 +134,18 @@ def test_every_sweep_makes_its_instances():
 
 def test_the_worst_gap_is_inside_the_grid():
     sweep = next(s for s in SWEEPS if s.name == "K")
-    row = measure((sweep, 10**8, 0, "mvp"))
+    row = measure(sweep, 10**8, 0, "mvp")
     assert row["gap"] < max(sweep.gaps)
     assert 0 < row["regret"] <= row["gap"] * 10**8  # no policy can lose more
     narrow = replace(sweep, gaps=(2.0**-3, 2.0**-4))  # goes on below the grid
-    assert measure((narrow, 10**8, 0, "mvp"))["gap"] < 2.0**-6
+    assert measure(narrow, 10**8, 0, "mvp")["gap"] < 2.0**-6
 
 
 def test_the_worst_gap_is_found_finely():
     """Seeds shift the grid of gaps; what they find to be the worst must not depend on that."""
     sweep = next(s for s in SWEEPS if s.name == "M")
     sweep = replace(sweep, episodes=10**7, gaps=tuple(2.0**-j for j in range(5, 10)))
-    found = [measure((sweep, 2, seed, "lucrl"))["regret"] for seed in range(4)]
+    found = [measure(sweep, 2, seed, "lucrl")["regret"] for seed in range(4)]
     assert max(found) / min(found) < RESOLUTION**2
 
 
@@ -152,35 +164,42 @@ def test_two_contexts_that_differ_make_the_belief_matter():
         scaling.told(0.5)
 
 
-def test_a_study_is_a_file_and_goes_on(tmp_path):
-    chosen = [s for s in SWEEPS if s.name in ("K fixed", "S fixed, bonus 3/S")]
-    shown = []
-    found = run_study(
-        chosen, seeds=2, jobs=1, quick=True, title="t", command="c", out=tmp_path,
-        say=lambda entry: shown.append(entry["name"]),
-    )  # fmt: skip
-    assert shown == [s.name for s in chosen]
-    text = (tmp_path / "study.json").read_text(encoding="utf-8")
-    document = json.loads(text)
-    assert document == found
-    assert (document["format"], document["version"]) == ("latentmdp-study", 1)
-    for entry in document["varied"]:
-        assert {"parameter", "label", "model", "theorem_exponent", "rows", "fits", "note"} <= set(
-            entry
-        )
-        assert {row["seed"] for row in entry["rows"]} == {0, 1}
-        assert {"algorithm", "x", "seed", "regret"} <= set(entry["rows"][0])
-        for fit in entry["fits"]:
-            assert fit["low"] <= fit["exponent"] <= fit["high"]
-    again = run_study(chosen, seeds=2, jobs=1, quick=True, out=tmp_path)
-    assert again["varied"] == found["varied"]
-    page = theorem_study.section(found["varied"][0])
-    assert "| exponent |" in page
-    assert "K fixed" in page
+def test_the_study_becomes_a_file(tmp_path):
+    """One sweep of the quick version: its runs, their exponents, and the file that is drawn."""
+    study = Study(QUICK.spec, tmp_path)
+    study.run(jobs=1, only="S-fixed-bonus-3-S-*")
+    assert not study.status()["failures"]
+    table = study.table()
+    first = table.iloc[0]
+    again = measure_named(first["task"], first["x"], first["algorithm"], int(first["seed"]), 0)
+    assert first["regret"] == again["regret"]
+    document = theorem_study.study_document(study)
+    (entry,) = document["varied"]
+    assert entry["name"] == "S fixed, bonus 3/S"
+    assert {row["seed"] for row in entry["rows"]} == {0, 1}
+    assert set(entry["rows"][0]) == {"algorithm", "x", "seed", "regret"}
+    (fit,) = entry["fits"]
+    assert fit["low"] <= fit["exponent"] <= fit["high"]
+    write_json(tmp_path / "study.json", document)
+    assert load_study(tmp_path / "study.json")
+    assert "| exponent |" in theorem_study.section(entry)
+    with pytest.raises(ModelError, match="sweep must be one of"):
+        measure_named("nothing", 1, "mvp", 0, 0)
 
 
 @pytest.mark.slow
-def test_quick_version_runs():
-    command = [sys.executable, ROOT / "scripts" / "theorem_study.py", "--quick", "--jobs", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.count("| exponent |") >= 8
+def test_quick_version_is_the_same_on_both_engines(tmp_path):
+    tables = []
+    for engine in ("processes", "dask"):
+        folder = tmp_path / engine
+        (tmp_path / f"{engine}.toml").write_text(
+            (ROOT / "docs" / "study" / "quick.toml").read_text(encoding="utf-8")
+        )
+        command = ["-m", "latentmdp", "study", "run", str(folder.with_suffix(".toml"))]
+        subprocess.run([sys.executable, *command, "--engine", engine], check=True)
+        table = Study(QUICK.spec, folder).table()
+        tables.append(table[[name for name in table if "seconds" not in name]])
+    pd.testing.assert_frame_equal(*tables)
+    document = theorem_study.study_document(Study(QUICK.spec, tmp_path / "dask"))
+    text = "".join(map(theorem_study.section, document["varied"]))
+    assert text.count("| exponent |") >= 8

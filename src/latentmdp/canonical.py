@@ -137,8 +137,8 @@ def numbers(name: str, value: ArrayLike) -> Floats:
     """`value` as a float64 array, a copy."""
     try:
         return np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be an array of numbers; {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"{name} must be an array of numbers; {str(error)[:100]}") from None
 
 
 def finite(name: str, array: Floats) -> Floats:

@@ -6,7 +6,7 @@ nothing. An action that has no rows in a state, in all contexts, is unavailable 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,22 +29,25 @@ class Axis(NamedTuple):
 
     def name(self, number: int) -> str:
         """For a sentence: `state 3` or `state 'left'`."""
-        return f"{self.what} {number if self.names is None else repr(self.names[number])}"
+        return f"{self.what} {number if self.names is None else repr(self.names[number][:40])}"
 
-    def number(self, label: Any) -> int:
-        """The number of a label; a sentence if there is none."""
-        found = -1
-        if self.names is None:
-            whole = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
-            if whole and label == label // 1 and 0 <= label < self.size:
-                found = int(label)
-            elif isinstance(label, str) and re.fullmatch(r"\s*\d{1,15}\s*", label):
-                found = int(label) if int(label) < self.size else -1
-        elif label_text(label) in self.names:
-            found = self.names.index(label_text(label))
-        if found < 0:
-            raise ModelError(f"there is no {self.what} {label!r}; {self.known()}")
+    def numbers(self, labels: Iterable[Any]) -> list[int]:
+        """The numbers of labels; a sentence about the first that there is none of."""
+        known = {name: i for i, name in enumerate(self.names or ())}
+        found = []
+        for label in labels:
+            number = self._whole(label) if self.names is None else known.get(label_text(label), -1)
+            if number < 0:
+                raise ModelError(f"there is no {self.what} {repr(label)[:80]}; {self.known()}")
+            found.append(number)
         return found
+
+    def _whole(self, label: Any) -> int:
+        """A number from 0, or its digits, as a number of this axis; -1 if it is none."""
+        if isinstance(label, str) and re.fullmatch(r"\s*\d{1,15}\s*", label):
+            label = int(label)
+        whole = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
+        return int(label) if whole and label == label // 1 and 0 <= label < self.size else -1
 
     def known(self) -> str:
         """The labels in a few words."""
@@ -85,7 +88,9 @@ def check_names(what: str, names: Sequence[str]) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            raise ModelError(f"each {what} must have a name of its own; two are called {name!r}")
+            raise ModelError(
+                f"each {what} must have a name of its own; two are called {name[:40]!r}"
+            )
         if not name.strip() or len(name) > LONGEST_NAME:
             raise ModelError(
                 f"the name of each {what} must have 1 to {LONGEST_NAME} characters; "
@@ -249,9 +254,13 @@ def _spread(name: str, given: Any, axis: Axis) -> Floats:
                 f"its shape is {values.shape}"
             )
         return values
+    pairs = list(given.items())
     found = np.zeros(axis.size)
-    for label, value in given.items():
-        found[axis.number(label)] += float(_numbers(name, value).reshape(-1)[0])
+    for place, (_, value) in zip(axis.numbers(label for label, _ in pairs), pairs, strict=True):
+        number = _numbers(name, value)
+        if number.size != 1:
+            raise ModelError(f"{name} must have one number for each {axis.what}; found {value!r}")
+        found[place] += float(number.reshape(-1)[0])
     return found
 
 
@@ -262,7 +271,7 @@ def _is_mapping(given: Any) -> bool:
 def _numbers(name: str, given: Any) -> Floats:
     try:
         values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{name} must be numbers; found {type(given).__name__}") from None
     if not np.isfinite(values).all():
         raise ModelError(f"{name} must be finite numbers; found {values[~np.isfinite(values)][0]}")

@@ -34,6 +34,30 @@ def plan(policy_class: str) -> None:
             lm.plan(lm.make(spec), policy_class, None, None, method=method, work_limit=10**5)
 
 
+def plan_without_end() -> None:
+    """Plan, cut down and evaluate stationary controllers, a large one too."""
+    import math
+
+    import numpy as np
+
+    import latentmdp as lm
+
+    for spec in (TINY, SMALL):
+        model = lm.make(spec, observe_rewards=False)
+        model = model.replace(discount=0.95, horizon=math.inf, max_return=None)
+        found = lm.plan(model, gap=None, time_limit=None, work_limit=10**5, max_nodes=model.S + 2)
+        lm.plan(model, "markov", None, None, work_limit=10**6)
+        lm.evaluate(model, found.policy)
+    state, none = np.tile(np.arange(model.S), 1000), np.zeros(0, dtype=np.int64)
+    zeros, first = np.zeros(len(state), dtype=np.int64), np.arange(model.S)
+    large = lm.PolicyGraph.from_arrays(
+        zeros, state, zeros, np.append(zeros, 0), none, none, none, first, first[None],
+        stationary=True,
+    )  # fmt: skip
+    lm.evaluate(model, large)
+    lm.reach_weights(model, large)
+
+
 def update(algorithm: str, policy_class: str) -> None:
     """Let a learner plan for what it has seen, without a simulator."""
     import latentmdp as lm
@@ -125,6 +149,7 @@ TASKS = [  # what takes long comes first, and not beside what needs the same ker
     Task(simulate),
     Task(update, ("mvp", "history")),
     Task(evaluate),
+    Task(plan_without_end),
     Task(update, ("bernstein", "history")),
     *(
         Task(function, (algorithm, policy_class))

@@ -57,7 +57,8 @@ def run_command(
         typer.Option(
             "--scheduler",
             metavar="ADDRESS",
-            help="Dask's scheduler, like tcp://host:8786; implies --engine dask.",
+            help="Dask's scheduler, like tcp://host:8786, or its scheduler file; implies "
+            "--engine dask.",
             show_default=False,
         ),
     ] = None,

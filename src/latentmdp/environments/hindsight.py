@@ -102,7 +102,7 @@ def _without_context(info: Any) -> dict[str, Any]:
 def _weights(w: Any, M: int) -> np.ndarray:
     try:
         weights = np.full(M, 1.0 / M) if w is None else np.array(w, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"w must be {M} numbers, one for each environment") from None
     right = weights.shape == (M,) and np.isfinite(weights).all() and (weights >= 0).all()
     if not right or abs(weights.sum() - 1.0) > 1e-9:

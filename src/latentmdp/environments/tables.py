@@ -151,7 +151,7 @@ def _outcome(entry: Any, place: str) -> tuple[float, int, float, bool]:
     try:
         prob, following, reward, ended = entry
         numbers_ = [float(prob), float(following), float(reward), float(bool(ended))]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"{place} must be (probability, next state, reward, terminated); it is {_shown(entry)}"
         ) from None
@@ -266,7 +266,7 @@ def _grid(envs: list[Any], S: int) -> tuple[int, int] | None:
         found = getattr(env, "shape", ()) if desc is None else np.shape(desc)
         try:
             shapes.add(tuple(int(x) for x in found))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     shape = shapes.pop() if len(shapes) == 1 else ()
     return (shape[0], shape[1]) if len(shape) == 2 and shape[0] * shape[1] == S else None
@@ -302,7 +302,7 @@ def _unwrapped(env: Any, i: int) -> Any:
 def _floats(values: Any, what: str) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} must be numbers; found {_shown(values)}") from None
     return found
 

@@ -57,9 +57,10 @@ class DaskEngine:
                     "call it below `if __name__ == '__main__':`, or take engine='processes'"
                 ) from None
         try:
-            self._client: Any = Client(
-                self._cluster or scheduler, timeout=CONNECT_SECONDS, set_as_default=False
-            )
+            where: dict[str, Any] = {"address": self._cluster or scheduler}
+            if scheduler is not None and scheduler.endswith(".json"):
+                where = {"scheduler_file": scheduler}  # as `dask scheduler` writes it
+            self._client: Any = Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise ModelError(
                 f"Dask's scheduler {scheduler} must answer within {CONNECT_SECONDS:g} s; it did "

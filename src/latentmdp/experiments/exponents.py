@@ -15,12 +15,16 @@ LEAST_SIZES = 3  # two points always lie on a line
 
 
 def swept_numbers(table: pd.DataFrame) -> list[str]:
-    """The columns that tell problems apart and have three or more positive numbers."""
+    """The columns that tell problems apart and have three or more positive numbers.
+
+    A key need not be there for all models: where it is not, its column is empty.
+    """
     found = []
     for name in group_columns(table):
-        column = table[name]
-        is_number = column.dtype.kind in "iuf" and column.notna().all()
-        if is_number and (column > 0).all() and column.nunique() >= LEAST_SIZES:
+        column = table[name].dropna()
+        if column.dtype.kind not in "iuf" or table[name].dtype.kind not in "iuf":
+            continue
+        if (column > 0).all() and column.nunique() >= LEAST_SIZES:
             found.append(name)
     return found
 
@@ -35,6 +39,7 @@ def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataF
     from scipy import stats
 
     table = with_learners(table)
+    table = table[table[key].notna()]
     groups = [name for name in group_columns(table) if name != key]
     rows = []
     for place, part in table.groupby([*groups, "learner"], sort=False, dropna=False):

@@ -11,6 +11,7 @@ from typing import Any
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import read_text, refusal
 
+_KEY = re.compile(r"([A-Za-z0-9_-]+)\s*=")
 _HEADER = re.compile(r"\s*\[(\[)?\s*([A-Za-z0-9_-]+)\s*\]\]?\s*(#.*)?$")
 
 
@@ -33,9 +34,15 @@ class Document:
             kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
             raise refusal(path, f"must be {kind}: {error}") from None
 
-    def refusal(self, where: tuple[str | int, ...], text: str) -> ModelError:
-        """To be raised: the file, the line of the key at `where`, and what is wrong with it."""
-        line = self._line_of(where)
+    def refusal(
+        self, where: tuple[str | int, ...], text: str, value: str | None = None
+    ) -> ModelError:
+        """To be raised: the file, the line, and what is wrong with it.
+
+        The line is the first one with `value`, if it is given; else that of the key at `where`.
+        """
+        with_value = (i for i, line in enumerate(self._lines, 1) if value and value in line)
+        line = next(with_value, 0) or self._line_of(where)
         if self.path is None:
             return ModelError(text)
         return refusal(self.path, f"line {line}: {text}" if line else text)
@@ -64,22 +71,20 @@ class Document:
         if not names:
             return 0
         index = next((part for part in where if isinstance(part, int)), 0)
-        part, count, first = "", -1, 0
-        found = 0
+        part, count, first, inline = "", -1, 0, ""
         for number, line in enumerate(self._lines, start=1):
-            header = _HEADER.match(line)
+            header, key = _HEADER.match(line), _KEY.match(line)
             if header:
-                name = header.group(2)
-                count = count + 1 if name == part else 0
-                part = name
-            inside = part == names[0] and count == index if len(names) > 1 else True
-            if not inside and not (part == "" and re.match(rf"\s*{names[0]}\s*=", line)):
-                continue
-            first = first or number
-            if re.search(rf"(^|[\s{{,\"']){re.escape(names[-1])}[\"']?\s*[=:]", line):
-                found = number
-                break
-        return found or first
+                count = count + 1 if header.group(2) == part else 0
+                part, inline = header.group(2), ""
+            elif key and not part:
+                inline = key.group(1)  # `models = [` may go on for lines
+            inside = len(names) == 1 or inline == names[0] or (part, count) == (names[0], index)
+            if inside:
+                first = first or number
+                if re.search(rf"(^|[\s{{,\"']){re.escape(names[-1])}[\"']?\s*[=:]", line):
+                    return number
+        return first if len(names) > 1 else 0
 
 
 def _object(value: Any) -> dict[str, Any]:

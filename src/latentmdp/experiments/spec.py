@@ -185,7 +185,7 @@ class StudySpec:
                             cell = self._learn_cell(model, swept, algorithm, options)
                             cell.run(next(iter(seeds)))
                         except ModelError as error:
-                            raise self._located(error, ("models", i), ("algorithms", j)) from None
+                            raise self._located(error, model, i, algorithm, j) from None
                         yield cell, seeds
         for i, task in enumerate(self._tasks):
             seeds = self._seeds((task, ("tasks", i)), (self._top, ()))
@@ -196,9 +196,15 @@ class StudySpec:
                     raise self._document.refusal(("tasks", i), str(error)) from None
                 yield call, seeds
 
-    def _located(self, error: ModelError, model: Where, algorithm: Where) -> ModelError:
-        where = algorithm if str(error).startswith(("algorithm", "python")) else model
-        return self._document.refusal(where, str(error))
+    def _located(
+        self, error: ModelError, model: Plain, i: int, algorithm: Plain, j: int
+    ) -> ModelError:
+        """The error with the line of the model, or of the algorithm if it is about that."""
+        if str(error).startswith(("algorithm", "python")):
+            return self._document.refusal(
+                ("algorithms", j), str(error), f'"{algorithm["algorithm"]}"'
+            )
+        return self._document.refusal(("models", i), str(error), f'"{model["model"]}"')
 
     def _options(self, model: Plain, i: int, algorithm: Plain, j: int) -> list[Plain]:
         """All combinations of the options of runs; an algorithm's own come first."""

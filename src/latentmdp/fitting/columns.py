@@ -13,6 +13,12 @@ USUAL = {  # optional columns that are used where they are there and nothing els
     "terminated": ("terminated",),
     "truncated": ("truncated",),
 }
+MEANING = {
+    "step": "was taken as the step",
+    "next_state": "was taken as the next state",
+    "terminated": "says where episodes ended for good",
+    "truncated": "says where episodes were cut off",
+}
 NEEDED = ("episode", "state", "action", "reward")
 
 
@@ -41,6 +47,10 @@ class Columns:
     def found_in(self, present: Sequence[str]) -> Columns:
         """The same columns, checked against those of a log, and the usual optional ones added."""
         there = [str(name) for name in present]
+        if len(there) == 1 and (";" in there[0] or "\t" in there[0]):
+            raise ModelError(
+                f"the columns of a log must be separated by commas; its header is {there[0]!r}"
+            )
         for role in (*NEEDED, "context", *USUAL):
             name = getattr(self, role)
             if name is not None and name not in there:
@@ -49,6 +59,9 @@ class Columns:
                     f"columns are {', '.join(there[:30])}{' ...' * (len(there) > 30)} "
                     f"(name another one with {role}=, or --{role.replace('_', '-')})"
                 )
+        for name in self.used:
+            if there.count(name) > 1:
+                raise ModelError(f"the log must have one column {name!r}; it has several")
         for name in self.extra:
             if name not in there:
                 raise ModelError(f"the log must have a column {name!r}; there is none")
@@ -65,8 +78,7 @@ class Columns:
             free = [name for name in names if name in there and name not in taken]
             if getattr(self, role) is None and free:
                 changes[role] = free[0]
-        said = [f"column {name!r} was taken as the {role.replace('_', ' ')}"
-                for role, name in changes.items()]  # fmt: skip
+        said = [f"column {name!r} {MEANING[role]}" for role, name in changes.items()]
         if self.step is None and "step" not in changes:
             said.append("rows of an episode were taken to stand in time order (no step column)")
         if self.next_state is None and "next_state" not in changes:

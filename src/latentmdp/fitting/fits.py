@@ -13,6 +13,7 @@ from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
+from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import CHUNK_ROWS, open_log
 from latentmdp.fitting.tally import Tally
@@ -258,13 +259,13 @@ def _said(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]
         said.append("a context stands on some rows of an episode only; it was taken for all")
     if counts.assumed_ended:
         said.append(
-            f"{counts.assumed_ended:,} episodes are shorter than the longest and were taken to "
-            "have ended (a column 'terminated' or 'truncated' would say)"
+            f"{counted(counts.assumed_ended, 'episode')} shorter than the longest: taken to have "
+            "ended (a column 'terminated' or 'truncated' would say)"
         )
     if counts.unknown_outcomes:
         said.append(
-            f"{counts.unknown_outcomes:,} last steps have no next state; their rewards count, "
-            "their outcomes do not"
+            f"the next state is not known after {counted(counts.unknown_outcomes, 'last step')}; "
+            "rewards count there, outcomes do not"
         )
     return said
 

@@ -9,17 +9,17 @@ from latentmdp.errors import ModelError
 
 SENTENCES = {
     "missing": "{column} must not be missing; it is in {count}",
-    "unlabelled": "every episode must have a context in {column}; {count} have none",
-    "context": "an episode must have one context in {column}; {count} have several",
+    "unlabelled": "every episode must have a context in {column}; none was found in {count}",
+    "context": "an episode must have one context in {column}; several were found in {count}",
     "unknown": "{column} must be one of the names given as known; it is not in {count}",
     "reward": "{column} must be a finite number below 10^12 in size; it is not in {count}",
-    "repeated": "a step must come once in its episode; {count} have one in {column} again",
+    "repeated": "a step in {column} must come once in its episode; it came again in {count}",
     "gap": "whole numbers in {column} must count an episode's rows one by one, from 0 or 1; they "
     "do not in {count} (other kinds of numbers only put rows in order)",
     "next": "{column} must be the state of the episode's next row; it is not in {count}",
-    "over": "an episode must be over where {column} says so; {count} come after that",
-    "again": "the rows of an episode must stand together (sort by {column}); {count} come again "
-    "after others",
+    "over": "an episode must be over where {column} says so; it went on in {count}",
+    "again": "the rows of an episode must stand together (sort by {column}); they came again after "
+    "others in {count}",
 }
 EPISODES = ("unlabelled", "context", "again")  # kinds that are counted in episodes
 
@@ -63,5 +63,9 @@ class Problems:
 
 
 def _count(kind: str, count: int) -> str:
-    what = "episode" if kind in EPISODES else "row"
+    return counted(count, "episode" if kind in EPISODES else "row")
+
+
+def counted(count: int, what: str) -> str:
+    """`1 row`, `1,200 rows`."""
     return f"{count:,} {what}{'s' * (count != 1)}"

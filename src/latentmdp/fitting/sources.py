@@ -67,22 +67,29 @@ class CsvSource:
     rows: int = CHUNK_ROWS
 
     def header(self) -> list[str]:
-        with _PlainErrors(self.path):
-            return [str(name) for name in pd.read_csv(self.path, nrows=0, encoding="utf-8-sig")]
+        with _PlainErrors(self.path):  # a first row that is longer than the header is an error
+            top = pd.read_csv(
+                self.path, header=None, nrows=2, dtype=str, keep_default_na=False,
+                encoding="utf-8-sig",
+            )  # fmt: skip
+        return [str(name) for name in top.iloc[0]]
 
     def chunks(self, columns: Columns) -> Iterator[Chunk]:
         text = [columns.state, columns.action, columns.context, columns.next_state]
         names = [name for name in text if name is not None]
+        header = self.header()
+        as_text = [*names, *(name for name in header if name not in columns.used)]
         empty = {name: [""] if name in names else NO_NUMBER for name in columns.used}
         first = 1
         with _PlainErrors(self.path):
             reader = pd.read_csv(
-                self.path, usecols=columns.used, chunksize=self.rows, encoding="utf-8-sig",
-                dtype=dict.fromkeys(names, str), keep_default_na=False, na_values=empty,
+                self.path, chunksize=self.rows, encoding="utf-8-sig", low_memory=False,
+                dtype=dict.fromkeys(as_text, str), keep_default_na=False, na_values=empty,
+                index_col=False,  # all columns are read: with usecols, long rows are no error
             )  # fmt: skip
             with reader:
                 for frame in reader:
-                    yield Chunk(frame, self.path.name, first)
+                    yield Chunk(frame[columns.used], self.path.name, first)
                     first += len(frame)
 
 

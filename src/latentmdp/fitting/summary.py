@@ -13,6 +13,7 @@ from latentmdp.belief import reach_weights
 from latentmdp.fitting.cells import row_of
 from latentmdp.fitting.estimate import least_reward
 from latentmdp.fitting.evidence import PairEvidence, context_evidence
+from latentmdp.fitting.problems import counted
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -81,25 +82,27 @@ class Summary:
         for sentence in self.doubtful:
             yield f"doubt  {sentence}"
         if self.left_out_episodes:
-            yield f"doubt  {self.left_out_episodes:,} episodes with such rows were left out"
+            left_out = counted(self.left_out_episodes, "episode")
+            yield f"doubt  left out because of such rows: {left_out}"
         yield ""
         yield f"contexts (share of episodes, {LEVEL:.0%} interval; mean total reward)"
         width = max(len(line.name) for line in self.contexts[:LISTED])
         for line in self.contexts[:LISTED]:
             yield (
                 f"  {line.name:{width}}  {line.weight:.4f}  [{line.lower:.4f}, {line.upper:.4f}]  "
-                f"{line.mean_return:10.5g}  ({line.episodes:,} episodes)"
+                f"{line.mean_return:10.5g}  ({counted(line.episodes, 'episode')})"
             )
         yield from _more(len(self.contexts), "contexts")
-        yield ""
-        yield "can the data tell contexts apart? (log Bayes factor; 3 is strong, 5 decisive)"
+        if self.pairs:
+            yield ""
+            yield "can the data tell contexts apart? (log Bayes factor; 3 is strong, 5 decisive)"
         for pair in sorted(self.pairs, key=lambda p: p.log_bayes)[:LISTED]:
             names = f"{self.context_names[pair.first]} / {self.context_names[pair.second]}"
             yield f"  {names}: {pair.verdict}, {pair.log_bayes:.4g} from {pair.places} places"
         yield from _more(len(self.pairs), "pairs, which differ more")
         yield ""
         yield (
-            f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) were never seen; "
+            f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) never seen; "
             f"{self.unseen_words}"
         )
         if self.unseen_rows:
@@ -136,8 +139,9 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
     names = fit.names
     return Summary(
         title=(
-            f"{fit.rows:,} rows, {fit.episodes:,} episodes: {model.M} contexts, {model.S} states, "
-            f"{model.A} actions, horizon {model.H}"
+            f"{counted(fit.rows, 'row')}, {counted(fit.episodes, 'episode')}: "
+            f"{counted(model.M, 'context')}, {counted(model.S, 'state')}, "
+            f"{counted(model.A, 'action')}, horizon {model.H}"
         ),
         contexts=_context_lines(fit),
         pairs=context_evidence(counts),

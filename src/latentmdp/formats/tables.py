@@ -95,8 +95,7 @@ class CsvTable:
             values = labels[self._columns[column].astype(np.int64)[chosen]]
         else:
             values = self.ids(column)[chosen]
-        found = {label: axis.number(label) for label in dict.fromkeys(values.tolist())}
-        return np.array([found[label] for label in values.tolist()], dtype=np.int64)
+        return np.array(axis.numbers(values.tolist()), dtype=np.int64)
 
     def refuse_where(self, bad: np.ndarray, column: str, rule: str) -> None:
         """Refuse the first row that breaks a rule."""

@@ -11,7 +11,7 @@ from latentmdp.canonical import Floats
 from latentmdp.report.html import number, tag
 
 WIDTH, HEIGHT = 440, 280
-LEFT, RIGHT, TOP, BOTTOM = 62, 12, 10, 44  # room for the axes
+LEFT, RIGHT, TOP, BOTTOM = 62, 28, 24, 44  # room for the axes
 DASHES = ("", "7 3", "2 3", "9 3 2 3")  # with eight colours: 32 kinds of lines
 
 
@@ -143,7 +143,7 @@ def _text(words: str, x: float, y: float, anchor: str) -> Markup:
 
 def _labels(x_label: str, y_label: str) -> list[Markup]:
     middle = (LEFT + WIDTH - RIGHT) / 2
-    across = tag("text", y_label, x=14, y=TOP + 2, text_anchor="start")
+    across = tag("text", y_label, x=14, y=14, text_anchor="start")
     return [_text(x_label, middle, HEIGHT - 8, "middle"), across]
 
 

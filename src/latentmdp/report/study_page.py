@@ -6,6 +6,7 @@ is drawn here, so the page opens at once also with thousands of runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def write_study_page(
             "the runs of a study's page must be learners'; these are calls of functions"
         )
     runs = with_learners(runs)
-    groups = group_columns(runs)
+    groups = _telling(runs)
     names = list(dict.fromkeys(runs["learner"]))
     lead = (
         f"{count(len(names), 'learner')} on {count(_problems(runs, groups), 'problem')}, "
@@ -65,12 +66,18 @@ def write_study_page(
     if swept:
         parts.append(("scaling", "Scaling", _scaling(runs, swept, names)))
     if len(names) > 1 and runs["seed"].nunique() > 1:
-        parts.append(("compare", "Who beats whom", _comparisons(runs, names)))
+        parts.append(("compare", "Who beats whom", _comparisons(runs, groups, names)))
     if len(names) > 1 and _problems(runs, groups) > 1:
         parts.append(("profile", "Profiles", _profiles(runs, names)))
     parts.append(("runs", "All runs", _all_runs(runs, groups)))
     html = render_page(title, lead, parts, {}, ("study", "theme"), NEED)
     write_atomically(path, writer_of(html.encode("utf-8")))
+
+
+def _telling(runs: pd.DataFrame) -> list[str]:
+    """The model, and those of the other columns that tell problems apart in this study."""
+    columns = group_columns(runs)
+    return [c for c in columns if c == "model" or runs[c].nunique(dropna=False) > 1]
 
 
 def _problems(runs: pd.DataFrame, groups: Sequence[str]) -> int:
@@ -142,7 +149,7 @@ def _scaling(runs: pd.DataFrame, swept: Sequence[str], names: Sequence[str]) -> 
     )
     parts: list[Any] = [tag("p", words), legend(names)]
     for key in swept:
-        others = [name for name in group_columns(runs) if name != key]
+        others = [name for name in _telling(runs) if name != key]
         found = exponents(runs, key)
         rows = [
             (label(others, row[others]), row["learner"], int(row["seeds"]),
@@ -151,7 +158,9 @@ def _scaling(runs: pd.DataFrame, swept: Sequence[str], names: Sequence[str]) -> 
             for _, row in found.iterrows()
         ]  # fmt: skip
         panels = []
-        for place, part in runs[runs["regret"] > 0].groupby(others, sort=False, dropna=False):
+        for place, part in runs[(runs["regret"] > 0) & runs[key].notna()].groupby(
+            others, sort=False, dropna=False
+        ):
             heading = label(others, place)
             chart = line_chart(
                 [_by_size(part, key, name, i) for i, name in enumerate(names)], x_label=key,
@@ -171,7 +180,7 @@ def _by_size(part: pd.DataFrame, key: str, name: str, kind: int) -> Line:
     return Line(name, kind, mean.index.to_numpy(np.float64), mean.to_numpy(np.float64))
 
 
-def _comparisons(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
+def _comparisons(runs: pd.DataFrame, groups: list[str], names: Sequence[str]) -> Markup:
     if len(names) * (len(names) - 1) // 2 > MOST_PAIRS:
         few = tag("p", f"With {len(names)} learners there are too many pairs for one page; "
                        "study.compare(a, b) compares two.")  # fmt: skip
@@ -180,7 +189,7 @@ def _comparisons(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
     for found in compare_all(runs):
         for _, row in found.table.iterrows():
             rows.append((
-                label(found.groups, row[list(found.groups)]), f"{found.a} against {found.b}",
+                label(groups, row[groups]), f"{found.a} against {found.b}",
                 Figure(f"{row.wins} of {row.seeds}"), row.difference,
                 Figure(f"{number(row.lower)} to {number(row.upper)}"),
                 Figure(f"{row.improvement:.2f}"), Figure(f"{row.p_corrected:.2g}"),
@@ -214,6 +223,7 @@ def _profiles(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
         lines, x_label="factor of the smallest regret", y_label="share of problems and seeds",
         log_y=False, description="Performance profiles",
     )  # fmt: skip
+    chart = tag("div", tag("div", chart, class_="panel"), class_="panels")
     return section("profile", "Profiles", tag("p", words), legend(names), chart)
 
 
@@ -238,6 +248,8 @@ def label(groups: Sequence[str], values: Iterable[Any]) -> str:
     """A problem in words: the model's name as the person gave it, then what was swept."""
     words = []
     for name, value in zip(groups, values, strict=True):
+        if isinstance(value, float) and math.isnan(value):
+            continue  # a key of other models
         if name in ("model", "policy_class"):
             words.append(str(value))
         else:

@@ -1,4 +1,6 @@
-"""The sweeps of docs/theorem.md: which sizes, on which instances, and what the theorem says.
+"""The sweeps of docs/theorem.md: on which instances, and what the theorem says.
+
+Sizes, algorithms and seeds are in `docs/study/theorem.toml`, whose tasks call `measure_named`.
 
 Three kinds of instance, because an upper bound is about the worst one:
 
@@ -15,6 +17,7 @@ import math
 from functools import partial
 
 from latentmdp.builtin_domains import make
+from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.theory.scaling import (
     choice,
@@ -24,7 +27,7 @@ from latentmdp.theory.scaling import (
     slowed,
     told,
 )
-from latentmdp.theory.study import Sweep
+from latentmdp.theory.study import Row, Sweep, measure
 
 GAPS = tuple(2.0**-j for j in range(5, 15))
 MANY_EPISODES = 10**10
@@ -80,133 +83,144 @@ _TOLD = "two contexts with opposite better actions, 1/2 against 1/2 + gap, told 
 _WORST, _FIXED, _RANDOM = "worst gap", "fixed instances", "random instances"
 SWEEPS = (
     Sweep(
-        "K", "K", _WORST, _CHOICE, partial(_worst, "K"), (10**8, 10**9, 10**10, 10**11), 0.5,
+        "K", "K", _WORST, _CHOICE, partial(_worst, "K"), 0.5,
         "As the theorem has it, for all three. No gap was tied to K: the learner met every gap of "
         "the grid, and the worst one moved by itself.",
-        gaps=GAPS, quick=(10**9, 10**11),
+        gaps=GAPS,
     ),
     Sweep(
         "M", "M", f"{_WORST}, contexts copied", _CHOICE + "; each context {x} times",
-        partial(_worst, "M"), (1, 2, 4, 8), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
+        partial(_worst, "M"), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "M different", "M", f"{_WORST}, two different contexts copied",
-        _TOLD + "; each context {x}/2 times", partial(_told, False), (2, 4, 8, 16), 0.5,
+        _TOLD + "; each context {x}/2 times", partial(_told, False), 0.5,
         "The contexts want opposite actions and a signal tells which it is, so what is best "
         "depends on the belief. As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "M different, memory", "M", f"{_WORST}, two different contexts copied, history class",
-        _TOLD + " one step earlier; each context {x}/2 times", partial(_told, True), (2, 4, 8),
+        _TOLD + " one step earlier; each context {x}/2 times", partial(_told, True),
         0.5, "The signal must be remembered: policies without memory know nothing where they "
         "decide. (`bernstein` with memory is not measured in this version.)", 10**9, GAPS[2:8],
-        algorithms=("mvp", "lucrl"), policy_class="history",
+        policy_class="history",
     ),
     Sweep(
         "S", "S", f"{_WORST}, states copied", _CHOICE + "; each state {x}/3 times",
-        partial(_worst, "S"), (3, 6, 12, 24), 0.5,
+        partial(_worst, "S"), 0.5,
         "As the theorem has it; the predecessor's bound has exponent 1, and so has its regret.",
         MANY_EPISODES, GAPS,
     ),
     Sweep(
         "A", "A", f"{_WORST}, actions copied", _CHOICE + "; each action {x}/2 times",
-        partial(_worst, "A"), (2, 4, 8, 16), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
+        partial(_worst, "A"), 0.5, "As the theorem has it.", MANY_EPISODES, GAPS,
     ),
     Sweep(
         "Gamma", "Gamma", f"{_WORST}, 24 states mixed",
-        _CHOICE + "; each state 8 times, {x}/2 of them mixed", partial(_worst, "Gamma"),
-        (2, 4, 8, 16), 0.5,
+        _CHOICE + "; each state 8 times, {x}/2 of them mixed", partial(_worst, "Gamma"), 0.5,
         "As the theorem has it: this exponent belongs to the algorithms. Whether any learner must "
         "pay it is open (the lower bound has none); the predecessor pays S instead.",
         MANY_EPISODES, GAPS,
     ),
     Sweep(
         "Var*", "Var*", f"{_WORST}, p (1 - p) = Var*", "one decision, p against p + gap",
-        partial(_worst, "Var*"), (0.25 / 64, 0.25 / 16, 0.25 / 4, 0.25), 0.5,
+        partial(_worst, "Var*"), 0.5,
         "Rewards stay 1, only the odds change. The predecessor does not see the variance. "
         "Bernstein is above 1/2 because Eq. (2) has P_hat where a variance would be "
         "P_hat (1 - P_hat): p grows 128-fold here and p (1 - p) 64-fold, which alone makes 0.58.",
-        MANY_EPISODES, GAPS, quick=(0.25 / 16, 0.25),
+        MANY_EPISODES, GAPS,
     ),
     Sweep(
         "H", "H", f"{_WORST}, paid over more steps", _CHOICE + "; paid in {x} - 1 steps",
-        partial(_worst, "H"), (4, 16, 64, 256), 0.0,
+        partial(_worst, "H"), 0.0,
         "The same return paid in smaller parts. The predecessor's bonus grows with the steps here "
         "too, but equally for both actions, so it misleads nobody; see the fixed instances.",
         MANY_EPISODES, GAPS,
     ),
     Sweep(
-        "K fixed", "K", _FIXED, _COPIED, partial(_fixed, "K"), (10**7, 10**8, 10**9, 10**10), 0.0,
+        "K fixed", "K", _FIXED, _COPIED, partial(_fixed, "K"), 0.0,
         "The gap does not shrink with K, so regret grows like a logarithm once the bonus is below "
         "it. Where the gap is the worst for each K (above), the exponent is 1/2.",
-        quick=(10**7, 10**9),
     ),
     Sweep(
         "M fixed", "M", f"{_FIXED}, contexts copied", _COPIED + "; each context {x} times",
-        partial(_fixed, "M"), (1, 2, 4, 8), 1.0,
+        partial(_fixed, "M"), 1.0,
         "The second term. Random instances with more contexts differ also in their gaps (below): "
-        "the wider interval there is theirs.", quick=(1, 4),
+        "the wider interval there is theirs.",
     ),
     Sweep(
         "M fixed, different", "M", f"{_FIXED}, two different contexts copied",
         GARNET.format(**SMALL_GARNET | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
-        _two_contexts, (2, 4, 8, 16), 1.0, "The second term, with contexts that differ.",
+        _two_contexts, 1.0, "The second term, with contexts that differ.",
     ),
     Sweep(
         "M fixed, memory", "M", f"{_FIXED}, two different contexts copied, history class",
         GARNET.format(**SMALL_GARNET | {"M": 2}, seed="{seed}") + "; each context {x}/2 times",
-        _two_contexts, (2, 4, 8), 1.0, "The second term for policies with memory.", 10**8,
-        algorithms=("mvp", "lucrl"), policy_class="history",
+        _two_contexts, 1.0, "The second term for policies with memory.", 10**8,
+        policy_class="history",
     ),
     Sweep(
         "S fixed", "S", f"{_FIXED}, states copied", _COPIED + "; each state {x}/3 times",
-        partial(_fixed, "S"), (3, 6, 12, 24), 2.0,
+        partial(_fixed, "S"), 2.0,
         "The second term's S^2 for mvp: one S is the number of rows, the other the S in its "
         "16 S iota / N (tested by the next table). Bernstein's 5 iota / N has no S; what it has "
-        "above 1 we cannot explain.", quick=(3, 12),
+        "above 1 we cannot explain.",
     ),
     Sweep(
         "S fixed, bonus 3/S", "S", f"{_FIXED}, states copied, bonus_scale = 3/S",
-        _COPIED + "; each state {x}/3 times", partial(_fixed, "S"), (3, 6, 12, 24), 1.0,
+        _COPIED + "; each state {x}/3 times", partial(_fixed, "S"), 1.0,
         "The same runs with that second S taken out of the bonus: the exponent falls by 1. (Not "
         "the paper's constants; a test of the explanation.)",
-        scale=_inverse, algorithms=("mvp",), quick=(3, 12),
+        scale=_inverse,
     ),
     Sweep(
         "A fixed", "A", f"{_FIXED}, actions copied", _COPIED + "; each action {x}/2 times",
-        partial(_fixed, "A"), (2, 4, 8, 16), 1.0,
+        partial(_fixed, "A"), 1.0,
         "The second term. On random instances the exponent is larger (below): more actions there "
-        "also mean other gaps. Here they do not.", quick=(2, 8),
+        "also mean other gaps. Here they do not.",
     ),
     Sweep(
         "Gamma fixed", "Gamma", f"{_FIXED}, 24 states mixed",
-        _COPIED + "; each state 8 times, {x}/2 of them mixed", partial(_fixed, "Gamma"),
-        (2, 4, 8, 16), 0.0,
+        _COPIED + "; each state 8 times, {x}/2 of them mixed", partial(_fixed, "Gamma"), 0.0,
         "The second term has no Gamma, but S^2 where Bernstein has S Gamma: it may take 5 iota / N "
         "from each outcome that was seen, and there are Gamma of them (our reading, not tested "
-        "apart).", quick=(2, 8),
+        "apart).",
     ),
     Sweep(
         "H fixed", "H", f"{_FIXED}, time cut finer", _COPIED + "; {x}/4 times as slow",
-        partial(_fixed, "H"), (8, 16, 32, 64, 128), 0.0,
+        partial(_fixed, "H"), 0.0,
         "The headline: f times the steps, each moving with probability, and paying, 1/f as much. "
         "The paper's two algorithms do not notice; the predecessor's bonus ignores the variance, "
-        "is paid at every step, and its regret grows with them (its bound: 1/2).", quick=(16, 64),
+        "is paid at every step, and its regret grows with them (its bound: 1/2).",
     ),
     Sweep(
-        "M random", "M", _RANDOM, GARNET, partial(_random, "M"), (1, 2, 4), 1.0,
+        "M random", "M", _RANDOM, GARNET, partial(_random, "M"), 1.0,
         "A new instance at every size: gaps and values change too.",
     ),
     Sweep(
-        "S random", "S", _RANDOM, GARNET, partial(_random, "S"), (4, 6, 9, 13), 2.0,
+        "S random", "S", _RANDOM, GARNET, partial(_random, "S"), 2.0,
         "A new instance at every size: gaps and values change too.",
     ),
     Sweep(
-        "A random", "A", _RANDOM, GARNET, partial(_random, "A"), (2, 3, 4, 6), 1.0,
+        "A random", "A", _RANDOM, GARNET, partial(_random, "A"), 1.0,
         "A new instance at every size: gaps and values change too.",
     ),
     Sweep(
-        "Gamma random", "Gamma", _RANDOM, GARNET, partial(_random, "Gamma"), (2, 3, 4, 6), 0.0,
+        "Gamma random", "Gamma", _RANDOM, GARNET, partial(_random, "Gamma"), 0.0,
         "A new instance at every size, and rows with more outcomes mix faster.",
     ),
 )  # fmt: skip
+
+
+def measure_named(sweep: str, x: float, algorithm: str, seed: int, stream: int) -> Row:
+    """A run of the study: one algorithm at one size of the sweep of this name.
+
+    `seed` draws the instance, the learner's randomness and the grid of gaps, as it did before runs
+    had streams of their own: so the numbers stay comparable.
+    """
+    found = next((s for s in SWEEPS if s.name == sweep), None)
+    if found is None:
+        raise ModelError(
+            f"sweep must be one of {', '.join(s.name for s in SWEEPS)}; it is {sweep!r}"
+        )
+    return measure(found, x, seed, algorithm)
