@@ -35,7 +35,9 @@ def problems(paths):
 
 def main():
     """Plan each to 1 % and 0.1 %, then without memory."""
-    print("| model | discount | gap asked | seconds | lower | upper | status | policy nodes |")
+    print(
+        "| model | discount | gap asked | seconds | lower | upper | status | nodes of the policy |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, model in problems(sys.argv[1:]):
         lm.plan(model, gap=0.5, time_limit=1.0)  # loads kernels

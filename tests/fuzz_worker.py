@@ -39,6 +39,10 @@ from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
 DIFFERENT = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
 MASKED = lm.make("maze:size=2,goals=2,horizon=3,blocked=1")
+TIMED = lm.LatentMDP.from_arrays(
+    np.tile(MODEL.P, (3, 1, 1, 1, 1)), MODEL.R, MODEL.w, MODEL.nu, 3, terminal=MODEL.nu,
+    max_return=None,
+)  # fmt: skip
 LARGEST = 10**5  # steps x states x contexts that are evaluated
 
 
@@ -52,6 +56,10 @@ def make_model(folder, name):
         write_npz(folder / name, model_document(MASKED, dense=False), level=0)
     elif name.startswith("masked"):
         lm.save(MASKED, folder / name)
+    elif name == "timed-sparse.npz":
+        write_npz(folder / name, model_document(TIMED, dense=False), level=0)
+    elif name.startswith("timed"):
+        lm.save(TIMED, folder / ("timed.csv" if name == "timed.terminal.csv" else name))
     elif name == "numbers.csv":
         lm.save(DIFFERENT, folder / name)
     else:
@@ -150,6 +158,7 @@ def make_study(folder, name):
 
 
 def use_model(folder, name):
+    name = "timed.csv" if name == "timed.terminal.csv" else name
     use(lm.load(folder / ("model.csv" if name in BESIDE else name)), folder)
 
 
@@ -157,7 +166,8 @@ def use(model, folder):
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
-        policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 0], (model.H, 1)))
+        actions = np.broadcast_to(model.stand_in, (model.H, model.S, model.A))[:, :, 0]
+        policy = lm.PolicyGraph.from_table(actions)
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")
     assert lm.load(folder / "again.npz") == model
@@ -276,6 +286,8 @@ LEARNERS = (
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
     **dict.fromkeys(("masked.json", "masked-sparse.npz"), (make_model, use_model)),
+    **dict.fromkeys(("timed.json", "timed-sparse.npz"), (make_model, use_model)),
+    **dict.fromkeys(("timed.csv", "timed.terminal.csv"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "numbers.csv", *BESIDE), (make_model, use_model)),
     "frame.csv": (make_frame, use_frame),
     "tables.json": (make_tables, use_tables),

@@ -38,7 +38,7 @@ def random_controller(rng, model, extra=4):
 
 
 def chains(model, policy):
-    """Dense `(P (M, N, N), r (M, N))` of the policy's nodes, one outcome looked up at a time."""
+    """Dense `(P (M, N, N), r (M, N))` of the nodes, by looking up one outcome at a time."""
     P, r = np.zeros((model.M, policy.N, policy.N)), np.zeros((model.M, policy.N))
     for m, n in itertools.product(range(model.M), range(policy.N)):
         row = (m * model.S + policy.state[n]) * model.A + policy.action[n]

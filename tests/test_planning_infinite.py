@@ -97,6 +97,24 @@ def test_small_controllers_are_among_the_best():
         last = plan.lower
 
 
+def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
+    from latentmdp.planning import small_controller
+
+    model = garnet(0)
+    policy = lm.plan(model, gap=1e-4).policy
+    best = lm.evaluate(model, policy).value
+    assert policy.N > 30
+    values = []
+    for most in (0, small_controller.MOST_SOLVED):
+        monkeypatch.setattr(small_controller, "MOST_SOLVED", most)
+        small = small_controller.small_controller(model, policy, 30, lambda: False)
+        assert small.N <= 30
+        values.append(lm.evaluate(model, small).value)
+        assert values[-1] <= best + 1e-12
+    assert values[0] <= values[1] + 1e-12
+    assert small_controller.small_controller(model, policy, policy.N, lambda: False) is policy
+
+
 @pytest.mark.parametrize("work", [1, 300, 3_000, 30_000])
 def test_bounds_hold_at_every_stop(work):
     rng = np.random.default_rng(2)
@@ -218,22 +236,31 @@ def test_methods_and_limits_are_checked():
     assert lm.plan(garnet(0, 0.99), gap=None, memory_limit=2**20).status in ("memory", "optimal")
 
 
-def test_ctrl_c_and_progress_keep_the_bounds():
+def test_without_memory_for_the_corners_there_is_still_a_policy():
+    model = garnet(0)
+    plan = lm.plan(model, gap=None, memory_limit=1000)
+    check(model, plan)
+    assert (plan.status, plan.method) == ("memory", "context")
+    assert plan.upper >= lm.plan(model, gap=0.01).lower
+
+
+def test_ctrl_c_keeps_the_bounds():
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
     model = garnet(1, 0.99)
-    for planner in (plan_stationary, plan_stationary_markov):
-        if planner is plan_stationary:
-            found = planner(model, gap=None, progress=interrupt)
-            assert found.status == "interrupted"
-            assert found.lower <= found.upper
-        seen = []
-        found = planner(
-            model, gap=0.01, work_limit=10**6, progress=lambda *x, seen=seen: seen.append(x)
-        )
-        assert seen == found.history
-        assert all(a[2] <= a[3] + 1e-12 for a in seen)
+    found = plan_stationary(model, gap=None, progress=interrupt)
+    assert found.status == "interrupted"
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+def test_progress_is_the_history(planner):
+    seen = []
+    model = garnet(1, 0.99)
+    found = planner(model, gap=0.01, work_limit=10**6, progress=lambda *x: seen.append(x))
+    assert seen == found.history
+    assert all(a[2] <= a[3] + 1e-12 for a in seen)
 
 
 def test_the_published_problem(data):
@@ -247,3 +274,22 @@ def test_the_published_problem(data):
     page = lm.plan(model, gap=1e-3, max_nodes=40, time_limit=20)
     assert page.policy.N <= 40
     assert page.lower >= 0.99 * plan.lower
+
+
+def test_random_observed_rewards():
+    """A bet that wins with probability 0.8 or 0.2, or 0.4 for sure: looking pays."""
+    rows = [
+        (0, 0, 0, 0, 0.8, 1.0), (0, 0, 0, 0, 0.2, 0.0), (0, 0, 1, 0, 1.0, 0.4),
+        (1, 0, 0, 0, 0.2, 1.0), (1, 0, 0, 0, 0.8, 0.0), (1, 0, 1, 0, 1.0, 0.4),
+    ]  # fmt: skip
+    start = [0.5, 0.5], [[1.0], [1.0]]
+    bet = lm.LatentMDP.from_rows(
+        *zip(*rows, strict=True), *start, math.inf, discount=0.8, max_return=None
+    )
+    plan = lm.plan(bet, gap=1e-4)
+    check(bet, plan)
+    cut = lm.plan(bet.replace(horizon=60), gap=1e-4)
+    assert plan.lower <= cut.upper + 0.8**60 * 5.0
+    assert cut.lower <= plan.upper
+    assert lm.plan(bet.replace(observe_rewards=False), gap=None).lower == pytest.approx(2.5)
+    assert plan.lower > 2.6

@@ -33,6 +33,8 @@ _HOME = {
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "optimistic_plan": "optimism",
+    "pessimistic_plan": "optimism",
+    "pessimistic_value": "optimism",
     "Learner": "learning.learner",
     "Run": "learning.run",
     "learn": "learning.learn",
@@ -88,7 +90,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner
     from latentmdp.learning.run import Run, load_run
     from latentmdp.model import LatentMDP, Layout
-    from latentmdp.optimism import optimistic_plan
+    from latentmdp.optimism import optimistic_plan, pessimistic_plan, pessimistic_value
     from latentmdp.planning.plan import Plan, plan
     from latentmdp.policy import PolicyGraph
     from latentmdp.report import write_report

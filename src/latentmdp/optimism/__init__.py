@@ -10,6 +10,7 @@ from latentmdp.optimism.confidence import (
 )
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.pessimistic import PessimisticPlan, pessimistic_plan, pessimistic_value
 from latentmdp.optimism.plan import OptimisticPlan, make_planner, optimistic_plan
 
 __all__ = [
@@ -19,9 +20,12 @@ __all__ = [
     "Known",
     "OptimisticModel",
     "OptimisticPlan",
+    "PessimisticPlan",
     "Setting",
     "make_planner",
     "optimistic_plan",
+    "pessimistic_plan",
+    "pessimistic_value",
     "register",
     "rule_named",
 ]

@@ -74,12 +74,7 @@ def optimistic_plan(
     if not isinstance(warm, OptimisticPlan | None):
         raise ModelError(f"warm must be an earlier optimistic plan; it is a {type(warm).__name__}")
     known = Known.of(model)
-    counts = visits if isinstance(visits, Counts) else Counts.from_visits(visits)
-    if (counts.M, counts.S, counts.A) != (known.M, known.S, known.A):
-        raise ModelError(
-            f"visits must be of {known.M} contexts, {known.S} states and {known.A} actions; "
-            f"they are of {counts.M}, {counts.S} and {counts.A}"
-        )
+    counts = checked_counts(known, visits)
     setting = Setting(known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale)
     began = time.perf_counter()
     if warm is not None and _fits(warm, known, algorithm, policy_class, setting, settings):
@@ -91,6 +86,28 @@ def optimistic_plan(
         planner = make_planner(
             known, rule, setting, policy_class, stream, settings=settings
         )  # fmt: skip
+    found = search_all(planner, counts, settings)
+    lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
+    assert abs(lower - found.value) < settings.equal, f"{found.value} is not the value {lower}"
+    return OptimisticPlan(
+        playable(model, found.policy), lower, max(float(found.upper), lower), algorithm,
+        policy_class, float(bonus_scale), time.perf_counter() - began, planner,
+    )  # fmt: skip
+
+
+def checked_counts(known: Known, visits: np.ndarray | Counts) -> Counts:
+    """The visits as counts, refused if they are of another problem."""
+    counts = visits if isinstance(visits, Counts) else Counts.from_visits(visits)
+    if (counts.M, counts.S, counts.A) != (known.M, known.S, known.A):
+        raise ModelError(
+            f"visits must be of {known.M} contexts, {known.S} states and {known.A} actions; "
+            f"they are of {counts.M}, {counts.S} and {counts.A}"
+        )
+    return counts
+
+
+def search_all(planner: Planner, counts: Counts, settings: SearchSettings) -> Any:
+    """Plan once; on tiny models again, with other kicks, until the bound is reached."""
     found = planner.replan(counts)
     nothing = np.zeros(0, dtype=np.int64)
     if planner.effort.every and not planner.rule.random:  # tiny; a sample would change
@@ -98,12 +115,7 @@ def optimistic_plan(
             if found.value >= found.upper - settings.equal:
                 break
             found = planner.replan(counts, nothing)
-    lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
-    assert abs(lower - found.value) < settings.equal, f"{found.value} is not the value {lower}"
-    return OptimisticPlan(
-        playable(model, found.policy), lower, max(float(found.upper), lower), algorithm,
-        policy_class, float(bonus_scale), time.perf_counter() - began, planner,
-    )  # fmt: skip
+    return found
 
 
 def _fits(

@@ -29,7 +29,7 @@ class Reference:
             never = p == 0.0
             high = np.where(never, rows.unseen[row][:, None], high)
             scores = rows.direction * v  # the worst distribution is the best one for -v
-            best = _interval(p, scores, np.where(never, 0.0, low), high, rows.budget[row])
+            best = best_in_box(p, scores, np.where(never, 0.0, low), high, rows.budget[row])
             best *= rows.direction
         else:
             best = _bonus(p, v, rows.c1[row], rows.c2[row])
@@ -91,7 +91,7 @@ def _bonus(p: Floats, v: Floats, c1: Floats, c2: Floats) -> Floats:
     return mean + np.maximum(c1 * np.sqrt(variance), c2)
 
 
-def _interval(p: Floats, v: Floats, low: Floats, high: Floats, budget: Floats) -> Floats:
+def best_in_box(p: Floats, v: Floats, low: Floats, high: Floats, budget: Floats) -> Floats:
     """Eq. (2): the best distribution in a box around `p`, with at most `budget` of mass moved."""
     order = np.argsort(-v, axis=1, kind="stable")
     v, p, low, high = (np.take_along_axis(x, order, axis=1) for x in (v, p, low, high))

@@ -6,6 +6,7 @@ each change is valued exactly. No proof of optimality: what is certain is the co
 and so what it loses against the large one.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,9 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.observations import Start, observation_model, start_beliefs
 from latentmdp.policy import PolicyGraph
 
-FACTORS = (1, 2, 4)  # times the nodes asked for: how many the cutting begins with
+FACTORS = (1, 2, 4)  # times the nodes to be left: how many the cutting begins with
+SURPLUS = (1.0, 1.5, 2.0)  # times the nodes asked for: how many are left before they are merged
+MOST_SOLVED = 2_000_000  # numbers in the inverse matrices; larger controllers are not improved
 MOST_DENSE = 500_000  # numbers in the inverse matrices to begin with
 BATCHES = 30  # in which nodes are taken out
 SWEEPS = 100  # of improvement at the end, at most
@@ -56,16 +59,20 @@ def small_controller(
     if max_nodes >= policy.N:
         return policy
     large = _Large(model, policy)
+    if max_nodes > int((MOST_SOLVED / model.M) ** 0.5):  # too many to improve one by one
+        return _Small(large, large.likeliest(max_nodes), solved=False).graph()
     most = max(max_nodes, int((MOST_DENSE / model.M) ** 0.5))
     best, best_value = None, -np.inf
-    for factor in FACTORS:
-        size = min(factor * max_nodes, most, policy.N)
+    for surplus, factor in itertools.product(SURPLUS, FACTORS):
+        target = int(surplus * max_nodes)  # merging may leave fewer
+        size = min(factor * target, most, policy.N)
+        if size < target or (best is not None and stop()):
+            continue
         small = _Small(large, large.likeliest(size))
-        small.shrink(max_nodes, stop)
-        if small.value > best_value:
-            best, best_value = small.graph(), small.value
-        if size >= min(most, policy.N) or stop():
-            break
+        small.shrink(target, stop)
+        graph = small.graph().prune(model).merge()
+        if max_nodes >= graph.N and small.value > best_value:
+            best, best_value = graph, small.value
     assert best is not None
     return best
 
@@ -93,40 +100,50 @@ class _Large:
 class _Small:
     """Some nodes of a large controller that lead to one another alone."""
 
-    def __init__(self, large: _Large, kept: Ints) -> None:
+    def __init__(self, large: _Large, kept: Ints, solved: bool = True) -> None:
         self.large, self.observations, self.start = large, large.observations, large.start
         self.model = large.model
-        policy, ptr = large.policy, self.observations.ptr.astype(np.int64)
-        n, A = len(kept), self.model.A
+        policy, M, n = large.policy, self.model.M, len(kept)
         self.weight = self.start.prob[:, None] * self.start.belief  # (starts, M)
         state, action = policy.state[kept], policy.action[kept]
         place = np.full(policy.N, -1, dtype=np.int64)
         place[kept] = np.arange(n)
-        successor = np.zeros((n, int(np.diff(ptr).max())), dtype=np.int64)
-        by_state = [np.flatnonzero(state == s) for s in range(self.model.S)]
-        for i in range(n):  # who led to a node that is gone goes to the best that is left
-            sa = state[i] * A + action[i]
-            o = np.arange(ptr[sa], ptr[sa + 1])
-            following = self.observations.next[o].astype(np.int64)
-            at = np.full(len(o), kept[i])
-            to = place[policy.successors(at, self.observations.symbol[o], following)]
-            for j in np.flatnonzero(to < 0):
-                weight = large.reach[kept[i]] * self.observations.likelihood[o[j]]
-                weight = weight if weight.any() else self.observations.likelihood[o[j]]
-                near = by_state[following[j]]
-                to[j] = near[np.argmax(large.alpha[kept[near]] @ weight)]
-            successor[i, : len(o)] = to
+        near = [np.flatnonzero(state == s) for s in range(self.model.S)]
         root = np.empty(len(self.start.state), dtype=np.int64)
         for i, first in enumerate(self.start.state):
-            near = by_state[first]
-            own = place[policy.root[first]]
-            root[i] = own if own >= 0 else near[np.argmax(large.alpha[kept[near]] @ self.weight[i])]
+            root[i] = place[policy.root[first]]
+            if root[i] < 0:
+                values = large.alpha[kept[near[first]]] @ self.weight[i]
+                root[i] = near[first][np.argmax(values)]
+        size = n if solved else 0
         self.c = SmallController(
-            state, action.copy(), successor, np.ones(n, dtype=np.int64), root,
-            np.empty((self.model.M, n, n)), np.empty((n, self.model.M)),
-            np.empty((n, self.model.M)),
+            state, action.copy(), self._successors(kept, place, near),
+            np.ones(n, dtype=np.int64), root, np.empty((M, size, size)),
+            large.alpha[kept], large.reach[kept],
         )  # fmt: skip
-        self.refresh()
+        if solved:
+            self.refresh()
+
+    def _successors(self, kept: Ints, place: Ints, near: list[Ints]) -> Ints:
+        """`(n, W)`; who led to a node that is gone goes to the best that is left."""
+        large, observations = self.large, self.observations
+        policy, ptr = large.policy, observations.ptr.astype(np.int64)
+        sa = policy.state[kept] * self.model.A + policy.action[kept]
+        degree = ptr[sa + 1] - ptr[sa]
+        owner = np.repeat(np.arange(len(kept)), degree)
+        column = np.arange(len(owner)) - np.repeat(np.cumsum(degree) - degree, degree)
+        o = column + np.repeat(ptr[sa], degree)
+        following = observations.next[o].astype(np.int64)
+        to = place[policy.successors(kept[owner], observations.symbol[o], following)]
+        for e in np.flatnonzero(to < 0):
+            likelihood = observations.likelihood[o[e]]
+            weight = large.reach[kept[owner[e]]] * likelihood
+            weight = weight if weight.any() else likelihood
+            some = near[following[e]]
+            to[e] = some[np.argmax(large.alpha[kept[some]] @ weight)]
+        successor = np.zeros((len(kept), int(np.diff(ptr).max())), dtype=np.int64)
+        successor[owner, column] = to
+        return successor
 
     def refresh(self) -> None:
         """Leave out what was removed and solve anew: updates add up rounding errors."""

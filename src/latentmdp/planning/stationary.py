@@ -71,6 +71,8 @@ def plan_stationary(
                 budget.interrupted.set()
 
     with interrupts_set(budget.interrupted):
+        if least_bytes(model) > memory:
+            return _context_policy(model, budget, report, history)
         observations = observation_model(model)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
@@ -111,6 +113,28 @@ def plan_stationary(
         policy, lower, upper, status, "stationary grid", search.nodes, budget.work, history,
         unrestricted,
     )  # fmt: skip
+
+
+def least_bytes(model: LatentMDP) -> int:
+    """Memory of the corners, about: their values in all contexts, and all observations."""
+    M, S, A = model.sizes
+    numbers = 4 * M * M * S + M * S * model.Gamma + len(model.next) * (M + 4) + 20 * S * A
+    return 8 * numbers
+
+
+def _context_policy(
+    model: LatentMDP,
+    budget: Budget,
+    report: Callable[[float, float], None],
+    history: list[tuple[float, int, float, float]],
+) -> SearchResult:
+    """What there is without memory for more: the best rewards of the likeliest context."""
+    rewards = model.row_reward.reshape(model.sizes)[int(np.argmax(model.w))]
+    policy = PolicyGraph.from_table(rewards.argmax(axis=1), stationary=True)
+    lower = controller_value(model, policy)
+    upper = max(lower, model.max_return)
+    report(lower, upper)
+    return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, history)
 
 
 def _cutting_stops(budget: Budget) -> Callable[[], bool]:

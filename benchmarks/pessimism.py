@@ -1,0 +1,58 @@
+"""How often `pessimistic_plan` finds the best policy of its class, by the exact oracle.
+
+Tiny random models with random numbers of visits, both classes, four scales of the radius.
+Run: python benchmarks/pessimism.py [problems]
+"""
+
+import sys
+import time
+
+import numpy as np
+
+import latentmdp as lm
+from latentmdp.counts import Counts
+from latentmdp.optimism.confidence import Setting
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.pareto import exact_history, exact_markov
+from latentmdp.optimism.pessimistic import WORST_CASE
+
+DELTA = 0.1
+
+
+def problem(rng: np.random.Generator) -> tuple[lm.LatentMDP, np.ndarray, float]:
+    """A model of 2 contexts, 3 states, 2 actions and 3 steps, visits, and a scale of the radius."""
+    M, S, A, H = 2, 3, 2, 3
+    P = rng.dirichlet(np.full(S, 0.7), size=(M, S, A))
+    R = rng.random((M, S, A)) * rng.integers(0, 2, (M, S, A)) / H
+    w, nu = rng.dirichlet(np.full(M, 2.0)), rng.dirichlet(np.ones(S), size=M)
+    visits = np.zeros(P.shape, dtype=int)
+    for row in np.ndindex(M, S, A):
+        visits[row] = rng.multinomial(int(rng.choice([0, 5, 100, 1000, 10**4, 10**5])), P[row])
+    return lm.LatentMDP.from_arrays(P, R, w, nu, H), visits, float(rng.choice([1, 0.3, 0.1, 0.01]))
+
+
+def main(problems: int) -> None:
+    """A line for each class."""
+    print("| class | problems | best found | mean shortfall | largest | ms a plan |")
+    print("|---|---|---|---|---|---|")
+    for policy_class, oracle in (("markov", exact_markov), ("history", exact_history)):
+        rng, missing, seconds = np.random.default_rng(0), [], 0.0
+        for _ in range(problems):
+            model, visits, scale = problem(rng)
+            began = time.process_time()
+            plan = lm.pessimistic_plan(model, visits, policy_class, DELTA, bonus_scale=scale)
+            seconds += time.process_time() - began
+            setting = Setting(model.M, model.S, model.A, model.H, 1, DELTA, scale)
+            counts = Counts.from_visits(visits)
+            best = oracle(OptimisticModel.of(Known.of(model), counts, WORST_CASE, setting))
+            missing.append((best[0] if isinstance(best, tuple) else best) - plan.lower)
+        short = np.array(missing)
+        print(
+            f"| {policy_class} | {problems} | {(short < 1e-9).mean():.1%} | {short.mean():.2g} | "
+            f"{short.max():.2g} | {seconds / problems * 1e3:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)

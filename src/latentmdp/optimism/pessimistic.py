@@ -1,0 +1,242 @@
+"""`pessimistic_plan`: the policy with the largest value that a log of episodes can certify.
+
+Optimistic planning with the sign turned: in every row the *worst* distribution inside its
+confidence box, Eq. (2), chosen anew at every node; the policy whose value against it is largest.
+The kernels are those of the optimistic side (`rows.direction` is -1). With probability `1 - delta`
+all boxes hold the truth, and then no policy is worth less than its pessimistic value, whichever
+policy the log made us choose. docs/pessimism.md derives the boxes.
+"""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latentmdp.canonical import Floats
+from latentmdp.counts import Counts
+from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
+from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
+from latentmdp.optimism.known import Known
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.plan import checked_counts, make_planner, search_all
+from latentmdp.optimism.reference import Reference, best_in_box
+from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.stand_ins import StandIns
+from latentmdp.policy import PolicyGraph, playable
+
+SURE = 2**50  # visits; a row with as many is known
+SHARE = 0.525  # of `ln(2 / error)`: with this iota, Eq. (2) follows from Bernstein's inequality
+
+
+def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+    """Eq. (2) with `iota = 0.525 ln(2 B n (n + 1) / delta)` for a row of `n` visits, `B` boxes.
+
+    The visits of a row are random, so its box must hold after every number of them at once: after
+    `n` it may fail with probability `delta / (B n (n + 1))`, and `delta` is the sum of all these.
+    """
+    n = np.maximum(evidence.N, 1).astype(float)
+    unit = np.where(evidence.N >= SURE, 0.0, iota_of_a_log(setting, n) / n)
+    per_slot = unit[evidence.row]
+    radius = setting.scale * (2.0 * np.sqrt(evidence.p_hat * per_slot) + 5.0 * per_slot)
+    return Interval(
+        np.maximum(evidence.p_hat - radius, 0.0),
+        np.minimum(evidence.p_hat + radius, 1.0),
+        np.minimum(setting.scale * 5.0 * unit, 1.0),
+    )
+
+
+def iota_of_a_log(setting: Setting, n: Floats) -> Floats:
+    """`0.525 ln(2 B n (n + 1) / delta)`: a box for every `(m, s, a, s')` and every first state."""
+    boxes = setting.M * setting.S * (setting.A * setting.S + 1)
+    iota: Floats = SHARE * (math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0))
+    return iota
+
+
+# without a cap: clipping could only lower a value that is a minimum already
+WORST_CASE = Rule("worst case", "interval", boxes_of_a_log, cap=math.inf, direction=-1.0)
+
+
+@dataclass(frozen=True)
+class PessimisticPlan:
+    """A policy, its worst-case value `lower`, and a bound `upper` on the largest one in the class.
+
+    With probability `1 - delta` the policy is worth at least `lower` in the world that the log came
+    from. `upper` says how much better a policy could be *by this criterion*; it bounds no value.
+    """
+
+    policy: PolicyGraph
+    lower: float
+    upper: float
+    policy_class: str
+    delta: float
+    bonus_scale: float
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How far the policy may be from the largest worst-case value."""
+        return max(self.upper - self.lower, 0.0)
+
+    def __repr__(self) -> str:
+        return (
+            f"PessimisticPlan({self.policy_class}, worth at least {self.lower:.6g} with "
+            f"probability {1.0 - self.delta:.6g}, {self.seconds:.3g} s)"
+        )
+
+
+def pessimistic_plan(
+    model: LatentMDP,
+    visits: np.ndarray | Counts,
+    policy_class: str = "markov",
+    delta: float = 0.1,
+    *,
+    starts: np.ndarray | None = None,
+    sure: np.ndarray | None = None,
+    bonus_scale: float = 1.0,
+    seed: int = 0,
+    settings: SearchSettings = SEARCH,
+) -> PessimisticPlan:
+    """The policy of a class whose value in the worst model of the confidence set is largest.
+
+    `visits (M, S, A, S)` are observed transitions, or counts, as in `optimistic_plan`. The model
+    gives `w, nu, R, H`; they count as known. Its `P` is used only in the rows `sure (M, S, A)`,
+    which are known as well (a terminal state, say). With `starts (M, S)`, how often episodes began
+    in a context and state, `w` and `nu` are not taken from the model but estimated, with a box of
+    their own. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
+
+    What is certified is `lower`, computed from the finished policy by code that the search does not
+    use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
+
+    >>> import latentmdp as lm, numpy as np
+    >>> model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
+    >>> many = np.rint(model.P * 10**6).astype(int)
+    >>> few = np.rint(model.P * 10**3).astype(int)
+    >>> plans = [lm.pessimistic_plan(model, visits) for visits in (few, many)]
+    >>> optimum = lm.plan(model, "markov").lower
+    >>> plans[0].lower < plans[1].lower < optimum
+    True
+    """
+    began = time.perf_counter()
+    problem = _Problem(model, visits, delta, starts, sure, bonus_scale)
+    stream = np.random.default_rng(seed)
+    planner = make_planner(
+        problem.known, WORST_CASE, problem.setting, policy_class, stream, "incumbent", settings
+    )
+    found = search_all(planner, problem.counts, settings)
+    reference = Reference(planner.searches[0].model)
+    alone = reference.value(found.policy)  # with the estimated first states
+    assert abs(alone - found.value) < settings.equal, f"{found.value} is not the value {alone}"
+    lower = problem.lower(reference, found.policy)
+    upper = max(problem.in_units(float(found.upper)), lower)
+    return PessimisticPlan(
+        playable(model, found.policy).for_model(model), lower, upper, policy_class, float(delta),
+        float(bonus_scale), time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def pessimistic_value(
+    model: LatentMDP,
+    visits: np.ndarray | Counts,
+    policy: PolicyGraph,
+    delta: float = 0.1,
+    *,
+    starts: np.ndarray | None = None,
+    sure: np.ndarray | None = None,
+    bonus_scale: float = 1.0,
+) -> float:
+    """The value of a given policy in the worst model of the confidence set of `pessimistic_plan`.
+
+    Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
+    """
+    problem = _Problem(model, visits, delta, starts, sure, bonus_scale)
+    known, counts = problem.known, problem.counts
+    if known.allowed is not None:
+        counts = StandIns(known).of(counts)
+    optimistic = OptimisticModel.of(known, counts, WORST_CASE, problem.setting)
+    return problem.lower(Reference(optimistic), policy.for_model(problem.model))
+
+
+class _Problem:
+    """What is asked, checked: rewards at least 0, rows that are sure, first states."""
+
+    def __init__(
+        self,
+        model: LatentMDP,
+        visits: np.ndarray | Counts,
+        delta: float,
+        starts: np.ndarray | None,
+        sure: np.ndarray | None,
+        bonus_scale: float,
+    ) -> None:
+        self.original, self.model = model, model.normalized()
+        self.known = Known.of(self.model)
+        counts = checked_counts(self.known, visits)
+        self.counts = counts if sure is None else _with_sure_rows(model, counts, sure)
+        sizes = (self.known.M, self.known.S, self.known.A, self.known.H)
+        self.setting = Setting(*sizes, 1, delta, bonus_scale)
+        self.starts = None if starts is None else _checked_starts(starts, sizes)
+        if self.starts is not None:
+            total = self.starts.sum(axis=1)
+            nu = np.where(total[:, None] > 0, self.starts / np.maximum(total, 1)[:, None], model.nu)
+            self.known = replace(self.known, w=total / total.sum(), nu=nu)
+
+    def lower(self, reference: Reference, policy: PolicyGraph) -> float:
+        """The worst-case value of a policy, also over first states if they are estimated."""
+        if self.starts is None:
+            return self.in_units(reference.value(policy))
+        v = reference.alpha(policy)[policy.root].T.reshape(1, -1)  # (1, M * S)
+        n = self.starts.reshape(1, -1)
+        evidence = Evidence(
+            n.sum(axis=1), (n > 0).sum(axis=1), np.zeros(n.size, dtype=np.int64), n[0],
+            n[0] / n.sum(),
+        )  # fmt: skip
+        box = boxes_of_a_log(evidence, self.setting, np.random.default_rng(0))
+        p, low, high = (np.reshape(x, (1, -1)) for x in (evidence.p_hat, box.lower, box.upper))
+        return self.in_units(-float(best_in_box(p, -v, low, high, np.ones(1))[0]))
+
+    def in_units(self, value: float) -> float:
+        """A value of the normalized model in the units of the model that was given."""
+        old, new = self.original, self.model
+        shift = (new.reward_shift - old.reward_shift) / old.reward_scale
+        return value * (new.reward_scale / old.reward_scale) + shift * self.known.H
+
+
+def _with_sure_rows(model: LatentMDP, counts: Counts, sure: Any) -> Counts:
+    """The same counts, with so many visits of the rows `sure` that they are known."""
+    sure = np.asarray(sure)
+    if sure.shape != (model.M, model.S, model.A) or sure.dtype != np.bool_:
+        raise ModelError(
+            f"sure must be true or false for each of {model.M} contexts, {model.S} states and "
+            f"{model.A} actions; it is an array of {sure.dtype} of shape {sure.shape}"
+        )
+    is_sure, outcomes = sure.ravel(), model.rows
+    model_row = np.repeat(np.arange(counts.rows), np.diff(outcomes.indptr))
+    counted, given = ~is_sure[counts.slot_row], is_sure[model_row]
+    row = np.concatenate([counts.slot_row[counted], model_row[given]])
+    nxt = np.concatenate([counts.next[counted], outcomes.next[given]])
+    many = np.rint(outcomes.prob[given] * (2.0 * SURE)).astype(np.int64)
+    N_next = np.concatenate([counts.N_next[counted], many])
+    order = np.lexsort([nxt, row])
+    indptr = np.searchsorted(row[order], np.arange(counts.rows + 1))
+    result = Counts(counts.M, counts.S, counts.A, indptr, nxt[order])
+    result.n[:], result.N_next[:] = counts.N, N_next[order]
+    result.N[:] = counts.N
+    result.N[is_sure] = 0
+    np.add.at(result.N, model_row[given], many)
+    return result
+
+
+def _checked_starts(starts: Any, sizes: tuple[int, int, int, int]) -> np.ndarray:
+    """How often episodes began in each context and state."""
+    starts = np.asarray(starts)
+    if starts.shape != sizes[:2] or not np.issubdtype(starts.dtype, np.integer):
+        raise ModelError(
+            f"starts must be integers of shape {sizes[:2]}, contexts and states; it is an array "
+            f"of {starts.dtype} of shape {starts.shape}"
+        )
+    if starts.min() < 0 or starts.sum() == 0:
+        raise ModelError("starts must not be negative, and one of them must be positive")
+    return starts
