@@ -94,7 +94,7 @@ def test_model_and_environments_have_the_same_episodes():
     plan = lm.plan(model, "markov")
     env = lm.HindsightEnv(envs, w=[0.3, 0.7], horizon=15)
     totals, contexts = [], []
-    for k in range(2000):
+    for k in range(600):
         state, _ = env.reset(seed=k)
         over, step, total = False, 0, 0.0
         while not over:
@@ -256,12 +256,9 @@ def test_contexts_are_drawn_by_weight():
 def test_learn_env_learns_with_hindsight():
     """Both maps have ends: the rest of an episode is spent in a state of its own."""
     env = lm.HindsightEnv(lakes(is_slippery=False), horizon=8)
-    run = lm.learn_env(
-        env, contexts=2, horizon=8, terminal=9, episodes=3000, bonus_scale=0.01,
-        policy_class="history",
-    )  # fmt: skip
+    run = lm.learn_env(env, contexts=2, horizon=8, terminal=9, episodes=1000, bonus_scale=0.01)
     assert set(run.contexts) == {0, 1}
-    assert run.returns[-500:].mean() > run.returns[:200].mean()
+    assert run.returns[-300:].mean() > run.returns[:100].mean()
     model = lm.from_gymnasium(lakes(is_slippery=False), horizon=8)
     assert run.returns.max() <= lm.plan(model).upper + 1e-9
 
