@@ -82,7 +82,8 @@ def test_the_same_bits_and_a_killer_set_aside(tmp_path):
     study = lm.Study.load(path)
     found = bits(study.table())
     assert "dies" in set(found["task"])
-    pd.testing.assert_frame_equal(found.loc[expected.index, expected.columns], expected)
+    found = found.loc[expected.index, expected.columns]
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)  # dies has no x
     (failure,) = study.status()["failures"]
     assert failure["id"].startswith("dies-1-")
     assert "its worker died 3 times" in failure["error"]
