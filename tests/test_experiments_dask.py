@@ -72,19 +72,18 @@ class Cluster:
 
 
 def test_the_same_bits_and_a_killer_set_aside(tmp_path):
-    calm = write_study(tmp_path / "calm", folder=tmp_path, seeds=4, seconds=0, learners=1,
-                       episodes=1000)  # fmt: skip
+    calm = write_study(tmp_path / "calm", folder=tmp_path, seeds=4, seconds=0)
     assert run_to_end(calm)[0] == 0
     expected = bits(lm.Study.load(calm).table())
-    path = write_study(tmp_path / "dask", folder=tmp_path, seeds=4, seconds=0, learners=1,
-                       episodes=1000)  # fmt: skip
+    path = write_study(tmp_path / "dask", folder=tmp_path, seeds=4, seconds=0)
     path.write_text(path.read_text() + DIES % tmp_path)
     code, errors = run_to_end(path, "--engine", "dask")
     assert code == 1, errors  # a run has failed
     study = lm.Study.load(path)
     found = bits(study.table())
     assert "dies" in set(found["task"])
-    pd.testing.assert_frame_equal(found.loc[expected.index, expected.columns], expected)
+    found = found.loc[expected.index, expected.columns]
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)  # dies has no x
     (failure,) = study.status()["failures"]
     assert failure["id"].startswith("dies-1-")
     assert "its worker died 3 times" in failure["error"]
@@ -149,6 +148,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
 
 
 @needs_proc
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process(tmp_path):
     path = write_study(tmp_path / "s", folder=tmp_path, seeds=100, seconds=0.1)
     command = start(path, "--engine", "dask")

@@ -46,7 +46,8 @@ class DaskEngine:
                 "engine dask needs the package distributed: pip install 'latentmdp[cluster]'"
             ) from None
         self._address, self._cluster = scheduler, None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say it in our own words
+        for name in ("distributed", "distributed.client"):  # we say it in our own words
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         if scheduler is None:
             # a compiled kernel does not let its process answer; that is no reason to give it up
             dask.config.set(
