@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import latentmdp as lm
 from latentmdp.formats import archive, files, npz
+from latentmdp.policy import POLICY_PARTS
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
 DENSE = {
@@ -420,6 +421,6 @@ def test_damaged_files_are_refused_or_valid(tmp_path, valid_bytes, kind, damage)
         assert result.replace() == result  # passes all checks again
         assert np.isfinite(result.R).all()
     else:
-        parts = [getattr(result, name) for name in result.__dataclass_fields__]
-        assert lm.PolicyGraph.from_arrays(*parts) == result
+        parts = [getattr(result, name) for name in POLICY_PARTS]
+        assert lm.PolicyGraph.from_arrays(*parts, stationary=result.stationary) == result
     assert file.read_bytes() == damaged

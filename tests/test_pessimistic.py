@@ -240,9 +240,7 @@ def test_unavailable_actions_are_not_played():
     rng = np.random.default_rng(9)
     model = small_model(rng, S=3, A=3)
     allowed = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 1]], dtype=bool)
-    P = np.where(allowed[None, :, :, None], model.P, np.nan)
-    R = np.where(allowed[None], model.R, np.nan)
-    masked = lm.LatentMDP.from_arrays(P, R, model.w, model.nu, model.H)
+    masked = model.replace(allowed=allowed)
     visits = random_counts(rng, model, (1000, 10**4)) * allowed[None, :, :, None]
     for policy_class in ("markov", "history"):
         plan = lm.pessimistic_plan(masked, visits, policy_class)

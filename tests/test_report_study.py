@@ -11,7 +11,6 @@ from latentmdp.learning.learn import learn
 from latentmdp.report import write_report
 from latentmdp.report.scaling import scaling_data
 from latentmdp.report.study import load_study
-from latentmdp.theory.study import run_study
 from report_pages import HOSTILE, Page
 
 
@@ -169,12 +168,10 @@ def test_bad_files_get_one_sentence(folder, document, words, tmp_path, capsys):
     assert not (tmp_path / "r.html").exists()
 
 
-def test_what_is_no_study_at_all(folder, tmp_path):
+def test_what_is_no_study_at_all():
     for given in (None, 3):
         with pytest.raises(lm.ModelError, match="a file name must be text"):
             load_study(given)
-    with pytest.raises(lm.ModelError, match="can be continued"):  # its entry has no name
-        run_study([], seeds=2, out=folder)
 
 
 def test_what_needs_a_run_says_so(folder, tmp_path, capsys):
