@@ -159,8 +159,8 @@ def survive(folder: Path, strikes: int, victims: list[str], seed: int, **values)
 
 
 def finish(command: Command) -> tuple[int, str]:
-    """Let it come to its end."""
-    _, errors = command.process.communicate(timeout=100)
+    """Let it come to its end; its first runs may have to compile."""
+    _, errors = command.process.communicate(timeout=600)
     return command.process.returncode, errors
 
 

@@ -13,6 +13,7 @@ import pytest
 import latentmdp as lm
 from latentmdp import cli
 from latentmdp.errors import ModelError
+from latentmdp.experiments.engines import Processes
 from latentmdp.experiments.lock import held
 from latentmdp.experiments.store import Store
 from latentmdp.learning.spec import Spec
@@ -210,6 +211,22 @@ def test_the_order_and_the_jobs_do_not_matter(calls, tmp_path):
     for only in ("*-5-*", "*-2-*", "*"):
         other.run(jobs=3, only=only)
     pd.testing.assert_frame_equal(without_seconds(one.table()), without_seconds(other.table()))
+
+
+class LateEngine(Processes):
+    """A cluster whose workers come after a while, and go for a while."""
+
+    looks = 0
+
+    def free(self):
+        self.looks += 1
+        return 0 if self.looks % 7 < 4 else super().free()
+
+
+def test_workers_may_come_late(calls, monkeypatch):
+    monkeypatch.setattr("latentmdp.experiments.study.Processes", LateEngine)
+    monkeypatch.setattr("latentmdp.experiments.runner.LOOK_SECONDS", 0.01)
+    assert len(lm.Study.load(calls).run(jobs=2).table()) == 12
 
 
 def test_readers_see_a_study_that_is_not_begun(calls):

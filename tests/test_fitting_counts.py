@@ -167,6 +167,19 @@ def test_the_end_of_episodes_is_known_to_a_learner():
     assert found.model.P[0, 1, 0].tolist() == [0.0, 1.0]
 
 
+def test_parts_of_a_log_can_be_fitted_with_the_names_of_the_whole():
+    log = pd.DataFrame(
+        {"episode": [1, 2, 2], "context": ["A", "B", "B"], "state": ["up", "up", "down"],
+         "action": ["go", "go", "stay"], "reward": 0.0}
+    )  # fmt: skip
+    whole = lm.fit(log)
+    assert whole.names["states"] == ("down", "up", "(end)")
+    for part in (log[:1], log[1:]):
+        found = lm.fit(part, known=whole.names, horizon=whole.model.H)
+        assert found.names == whole.names
+        assert found.model.sizes == whole.model.sizes
+
+
 def test_names_of_any_type_and_their_order():
     log = pd.DataFrame(
         {"episode": [1, 1], "context": [True, True], "state": [10.0, 9.0], "action": [2, 10],

@@ -196,3 +196,27 @@ def test_log_bayes_factors_are_ratios_of_sequential_predictions():
     expected = sequential(mine) + sequential(theirs) - sequential(mine + theirs)
     found = log_bayes_factors(np.zeros(3, dtype=int), mine, theirs, 1)
     assert found[0] == pytest.approx(expected)
+
+
+def test_pessimistic_plans_certify_less_than_the_truth_and_more_with_more_data():
+    model = lm.make("bandit:arms=2,contexts=2,horizon=4,seed=0")
+    rng = np.random.default_rng(0)
+    log = roll(model, 4000, rng)
+    scores = []
+    for n in (100, 4000):
+        found = lm.fit(log[log["episode"] < n], known=everything(model))
+        plan = found.plan("pessimistic", "markov", delta=0.05, draws=20)
+        assert plan.score <= lm.evaluate(model, plan.policy).value  # fails with chance 0.05
+        assert plan.score <= plan.worth.value
+        assert (plan.status, plan.lower) == ("certified", plan.score)
+        scores.append(plan.score)
+    assert scores[1] > scores[0] + 0.05
+
+
+def test_pessimistic_plans_know_that_nothing_happens_after_the_end():
+    log = pd.DataFrame(
+        {"episode": np.arange(4000), "context": "A", "state": "up", "action": "go", "reward": -1.0,
+         "terminated": True}
+    )  # fmt: skip
+    plan = lm.fit(log, horizon=3).plan("pessimistic", "markov", draws=2)
+    assert -1.3 < plan.score < -1.0  # without that knowledge it would be near -3

@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
-from latentmdp.errors import ModelError
-from latentmdp.fitting.off_policy import OffPolicyWarning, off_policy
+from cli_answers import last_json, only_line
+from latentmdp import cli
+from latentmdp.errors import ModelError, OffPolicyWarning
+from latentmdp.fitting.off_policy import off_policy
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +140,18 @@ def test_longer_episodes_than_the_policy_are_refused(model, log):
     short = lm.plan(model.replace(horizon=2), gap=None)
     with pytest.raises(ModelError, match="at most H=2 steps"):
         off_policy(log, short)
+
+
+def test_the_command_says_the_same(model, log, tmp_path, capsys):
+    plan = lm.plan(model, gap=None)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    lm.save(model, tmp_path / "model.npz")
+    lm.save_policy(plan.policy, tmp_path / "policy.json")
+    words = ["off-policy", *(str(tmp_path / x) for x in ("log.csv", "model.npz", "policy.json"))]
+    assert cli.run([*words, "--behaviour", "chance", "--json"]) == 0
+    found = last_json(capsys.readouterr().out)
+    assert found["value"] == off_policy(log, plan, "chance").value
+    assert cli.run([*words, "--behaviour", "chance"]) == 0
+    assert "effective episodes of 1,500" in capsys.readouterr().out
+    code = cli.run([*words, "--method", "magic"])
+    assert "method must be one of" in only_line(code, *capsys.readouterr())

@@ -274,3 +274,22 @@ def test_the_published_problem(data):
     page = lm.plan(model, gap=1e-3, max_nodes=40, time_limit=20)
     assert page.policy.N <= 40
     assert page.lower >= 0.99 * plan.lower
+
+
+def test_random_observed_rewards():
+    """A bet that wins with probability 0.8 or 0.2, or 0.4 for sure: looking pays."""
+    rows = [
+        (0, 0, 0, 0, 0.8, 1.0), (0, 0, 0, 0, 0.2, 0.0), (0, 0, 1, 0, 1.0, 0.4),
+        (1, 0, 0, 0, 0.2, 1.0), (1, 0, 0, 0, 0.8, 0.0), (1, 0, 1, 0, 1.0, 0.4),
+    ]  # fmt: skip
+    start = [0.5, 0.5], [[1.0], [1.0]]
+    bet = lm.LatentMDP.from_rows(
+        *zip(*rows, strict=True), *start, math.inf, discount=0.8, max_return=None
+    )
+    plan = lm.plan(bet, gap=1e-4)
+    check(bet, plan)
+    cut = lm.plan(bet.replace(horizon=60), gap=1e-4)
+    assert plan.lower <= cut.upper + 0.8**60 * 5.0
+    assert cut.lower <= plan.upper
+    assert lm.plan(bet.replace(observe_rewards=False), gap=None).lower == pytest.approx(2.5)
+    assert plan.lower > 2.6

@@ -24,11 +24,12 @@ from latentmdp.commands.evaluate import evaluate_command
 from latentmdp.commands.fit import fit_command
 from latentmdp.commands.learn import learn_command
 from latentmdp.commands.lower_bound import lower_bound_command
+from latentmdp.commands.off_policy import off_policy_command
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.commands.study import study_app
-from latentmdp.errors import KernelCacheWarning, ModelError, RepairWarning
+from latentmdp.errors import KernelCacheWarning, ModelError, OffPolicyWarning, RepairWarning
 from latentmdp.printing import printable
 
 _PLAIN_FORMAT = warnings.formatwarning
@@ -54,6 +55,7 @@ for name, function in (
     ("evaluate", evaluate_command),
     ("learn", learn_command),
     ("fit", fit_command),
+    ("off-policy", off_policy_command),
     ("audit", audit_command),
     ("report", report_command),
     ("lower-bound", lower_bound_command),
@@ -146,7 +148,7 @@ def main() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Our own warning in one line, others as Python shows them."""
-    if not issubclass(category, KernelCacheWarning | RepairWarning):
+    if not issubclass(category, KernelCacheWarning | RepairWarning | OffPolicyWarning):
         return _PLAIN_FORMAT(message, category, *where, **more)
     return f"latentmdp: {printable(str(message))}\n"
 

@@ -16,3 +16,7 @@ class KernelCacheWarning(UserWarning):
 
 class RepairWarning(UserWarning):
     """Distributions did not sum to 1 and were divided by their sum, as the caller asked."""
+
+
+class OffPolicyWarning(UserWarning):
+    """A log says little or nothing about the policy that it was asked about."""

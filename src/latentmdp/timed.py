@@ -532,6 +532,6 @@ def refuse_timed(model: Any, what: str) -> None:
     """Refuse a step-dependent model in a sentence that names the remedy."""
     if isinstance(model, TimedLatentMDP):
         raise ModelError(
-            f"{what} needs a model that does not change with the step; this one does: "
-            "model.unrolled is the same problem with the step in the state, which it takes"
+            f"{what} needs a model that does not change with the step; this one does (use "
+            "model.unrolled: the same problem with the step in the state)"
         )

@@ -78,6 +78,13 @@ def fit_command(
         ),
     ] = None,
     discount: Annotated[float, typer.Option("--discount", metavar="D")] = 1.0,
+    contexts: Annotated[
+        int | None,
+        typer.Option(
+            "--contexts", metavar="N", parser=whole_number, show_default=False,
+            help="How many hidden types, where some or all episodes have no label: guesses them.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -128,7 +135,8 @@ def fit_command(
     with working("reading the log") as say:
         found = fit(
             log[0] if len(log) == 1 else log, episode, step, state, action, reward, next_state,
-            context, horizon, prior, unseen, on_bad, terminated=terminated, truncated=truncated,
+            context, horizon, prior, unseen, on_bad, None, contexts, terminated=terminated,
+            truncated=truncated,
             observe_rewards=None if hidden_rewards is None else not hidden_rewards,
             discount=discount,
         )  # fmt: skip

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import logging
 import time
+from concurrent.futures import CancelledError
 from contextlib import suppress
+from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
+from latentmdp._interrupts import interrupts_held
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import MOST_DEATHS, Finished, died
 from latentmdp.experiments.run_spec import Plain
@@ -45,12 +48,20 @@ class DaskEngine:
         self._address, self._cluster = scheduler, None
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say it in our own words
         if scheduler is None:
-            dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 1})
+            # a compiled kernel does not let its process answer; that is no reason to give it up
+            dask.config.set(
+                {
+                    "distributed.scheduler.allowed-failures": MOST_DEATHS - 1,
+                    "distributed.scheduler.worker-ttl": None,
+                }
+            )
             try:
-                self._cluster = LocalCluster(
-                    n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )  # fmt: skip
+                ensure_running()  # which would unblock the signal, if it were started inside
+                with interrupts_held():  # Ctrl-C comes to the driver alone
+                    self._cluster = LocalCluster(
+                        n_workers=jobs, threads_per_worker=1, processes=True,
+                        dashboard_address=":0", silence_logs=logging.CRITICAL,
+                    )  # fmt: skip
             except RuntimeError as error:
                 raise ModelError(
                     f"Dask's workers must start; they did not ({error}). They import the program: "
@@ -66,9 +77,11 @@ class DaskEngine:
                 f"Dask's scheduler {scheduler} must answer within {CONNECT_SECONDS:g} s; it did "
                 f"not: {error}"
             ) from None
-        self._over = as_completed(loop=self._client.loop)
+        # results are fetched behind our back: where their worker died, that takes a while
+        self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._tasks: dict[Any, Plain] = {}
         self._threads, self._looked_at = 0, 0.0
+        self._stopped = False
 
     def free(self) -> int:
         """Threads of workers that have nothing to do; they come and go."""
@@ -90,23 +103,28 @@ class DaskEngine:
         """Tasks that are over."""
         from distributed import KilledWorker
 
+        if self._stopped:
+            tasks, self._tasks = list(self._tasks.values()), {}
+            return [(task, {"state": "stopped", "result": {}}) for task in tasks]
         until = time.monotonic() + seconds
         while not self._over.has_ready() and time.monotonic() < until:
             self._check_scheduler()
             time.sleep(0.005)
         found: list[Finished] = []
-        for future in self._over.next_batch(block=False):
+        for future, result in self._over.next_batch(block=False):
             task = self._tasks.pop(future)
-            error = future.exception() if future.status == "error" else None
-            if isinstance(error, KilledWorker):
+            error = result[1] if isinstance(result, tuple) else result
+            if isinstance(result, str):
+                found.append((task, json.loads(result)))
+            elif isinstance(error, KilledWorker):
                 found.append((task, died(" ".join(str(error).split()))))
-            elif error is not None:
-                raise ModelError(f"Dask could not run {task['id']}: {error!r:.500}")
-            elif future.status != "finished":
-                self._check_scheduler()
-                raise ModelError(f"Dask gave up {task['id']} ({future.status}); start it again")
+            elif isinstance(error, CancelledError):  # not by us
+                raise self._gone("it dropped a task")
             else:
-                found.append((task, json.loads(self._ask(future.result))))
+                raise ModelError(
+                    f"Dask could not run {task['id']} ({error!r:.500}); finished runs are kept: "
+                    "start it again"
+                )
             future.release()
         return found
 
@@ -129,6 +147,7 @@ class DaskEngine:
 
     def stop(self) -> None:
         """Workers cannot be told to stop; checkpoints of the last seconds are there."""
+        self._stopped = True
         self._client.cancel(list(self._tasks), force=True)
 
     def close(self) -> None:

@@ -105,12 +105,7 @@ class Runner:
         """Do all runs that are not over. Ctrl-C: stop the workers, keep all, raise."""
         self._remove_leftovers()
         try:
-            while not self._stop.is_set():
-                while self._engine.free() > 0 and (task := self._next_task()) is not None:
-                    self._engine.submit(task)
-                    self._listener.started(task)
-                if not self._under_way:
-                    break
+            while not self._stop.is_set() and (self._begin_tasks() or self._under_way):
                 for task, outcome in self._engine.finished(LOOK_SECONDS):
                     self._take(task, outcome)
                 self._listener.look()
@@ -123,6 +118,19 @@ class Runner:
             self._engine.close()
 
     # ------------------------------------------------------------------ tasks
+
+    def _begin_tasks(self) -> bool:
+        """Give the engine what it takes; False if there was nothing more to give.
+
+        A cluster may have no workers for a while, or not yet: that is no end.
+        """
+        while self._engine.free() > 0:
+            task = self._next_task()
+            if task is None:
+                return False
+            self._engine.submit(task)
+            self._listener.started(task)
+        return True
 
     def _next_task(self) -> Plain | None:
         """A run that can begin, or an optimum that one waits for; None if there is none now."""

@@ -93,8 +93,11 @@ def _same(sums: RewardSums) -> np.ndarray:
     return sums.high - sums.low <= reward_tolerance(largest, scale)
 
 
-def resolve(tally: Tally, M: int, S: int, A: int) -> LogCounts:
-    """The counts of a tally in final numbers, with the ends of episodes understood."""
+def resolve(tally: Tally, M: int, S: int, A: int, *, with_end: bool = False) -> LogCounts:
+    """The counts of a tally in final numbers, with the ends of episodes understood.
+
+    `with_end`: have a state for the end of episodes also if none ended.
+    """
     context, state, action, kind, value = tally.cells.keys
     lengths = tally.lengths.keys[0]
     longest = int(lengths.max())
@@ -106,7 +109,7 @@ def resolve(tally: Tally, M: int, S: int, A: int) -> LogCounts:
     value = np.where(short | (kind == CUT), -1, value)  # no longer a length
     ends = kind == FINISHED
     to_end = ends & ((value < 0) | acted[np.maximum(value, 0)])
-    end = S if to_end.any() else None
+    end = S if to_end.any() or with_end else None
     if end is not None:
         S, acted = S + 1, np.append(acted, False)
     nxt = np.where(to_end, S - 1, value)

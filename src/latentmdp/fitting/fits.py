@@ -217,7 +217,7 @@ def fit_from_tally(
         )  # fmt: skip
     sizes = len(names.contexts), len(names.states), len(names.actions)
     tally = tally.renumbered(names.contexts.order(), names.states.order(), names.actions.order())
-    counts = resolve(tally, *sizes)
+    counts = resolve(tally, *sizes, with_end=bool(known.get("end")))
     labels = {
         "context_names": names.contexts.ordered(),
         "state_names": names.states.ordered(),
@@ -274,7 +274,12 @@ def _checked_known(known: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in known or {}:
         if name not in KNOWN:
             raise ModelError(f"known may have {', '.join(KNOWN)}; not {name!r}")
-    return dict(known or {})
+    given = dict(known or {})
+    if "states" in given:  # as another fit names them: its end of episodes is no state of the log
+        given["states"] = list(given["states"])
+        if given["states"] and given["states"][-1] == END:
+            given |= {"states": given["states"][:-1], "end": True}
+    return given
 
 
 def _new_name(wanted: str, taken: tuple[str, ...]) -> str:

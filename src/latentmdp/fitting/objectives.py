@@ -5,7 +5,8 @@
   is exceeded with posterior probability `1 - q` at the highest level. Chosen on one set of draws,
   judged on another. The best of the candidates, with no proof that there is no better policy;
 - `pessimistic`: the policy with the largest value in the worst model inside Bernstein boxes: a
-  lower bound that holds with probability `1 - delta`.
+  lower bound that holds with probability `1 - delta`, for weights, first states and transitions.
+  Rewards count as known: where they are noisy, their means do.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def plan_fit(
     kind, q = parse_objective(objective)
     limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
     if kind == "pessimistic":
-        return _pessimistic(fit, policy_class, delta, level, draws, seed, begun, limits)
+        return _pessimistic(fit, policy_class, delta, level, draws, seed, begun)
     if kind == "quantile":
         limits["time_limit"] = time_limit / (candidates + 1)
     found = plan(fit.model, policy_class, **limits)
@@ -120,7 +121,19 @@ def parse_objective(objective: str) -> tuple[str, float]:
 
 
 def _pessimistic(
-    fit: Fit, policy_class: str, delta: float, level: float, draws: int, seed: int, begun: float,
-    limits: dict[str, Any],
-) -> FitPlan:  # fmt: skip
-    raise ModelError("objective='pessimistic' is not there yet; use quantile:0.1")
+    fit: Fit, policy_class: str, delta: float, level: float, draws: int, seed: int, begun: float
+) -> FitPlan:
+    """Rows never seen may do anything; that nothing happens after the end is sure."""
+    from latentmdp.optimism.pessimistic import pessimistic_plan  # Numba loads slowly
+
+    log = fit.log
+    over = log.final & (log.finished > 0)
+    sure = np.broadcast_to(over[None, :, None], (log.M, log.S, log.A)).copy()
+    found = pessimistic_plan(
+        fit.model, fit.counts, policy_class, delta, starts=log.starts, sure=sure, seed=seed
+    )
+    worth = worth_of(fit, found.policy, level, draws, seed)
+    return FitPlan(
+        found.policy, "pessimistic", policy_class, found.lower, found.lower, found.upper, worth,
+        "certified", time.perf_counter() - begun,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats, Ints
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, OffPolicyWarning
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
 from latentmdp.fitting.coding import LogNames
@@ -27,10 +27,6 @@ from latentmdp.policy import PolicyGraph, as_policy
 
 FEW_EPISODES = 10.0  # effective episodes below which an interval means little
 NEVER_SEEN = 2**31  # the symbol of a reward that the model cannot pay: the policy forgets
-
-
-class OffPolicyWarning(UserWarning):
-    """The log says little or nothing about the policy."""
 
 
 @dataclass(frozen=True)

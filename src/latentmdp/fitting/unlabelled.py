@@ -42,7 +42,10 @@ def read_unlabelled(
 ) -> tuple[Reading, Tally, Mixture]:
     """Read a log, guess the contexts that are missing, and count it."""
     source = open_log(log, checked_whole("chunk_rows", chunk_rows, 1))
-    reading = Reading(asked.found_in(source.header()), LogNames.given(dict(known)))
+    header = source.header()
+    if asked.context not in header:
+        asked = replace(asked, context=None)
+    reading = Reading(asked.found_in(header), LogNames.given(dict(known)))
     parts = list(read_episodes(source, reading, unlabelled=True))
     labels = np.concatenate([part.context for part in parts]) if parts else np.zeros(0, np.int64)
     if not len(labels):

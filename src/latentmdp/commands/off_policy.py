@@ -1,0 +1,55 @@
+"""`latentmdp off-policy LOG MODEL POLICY`: what past episodes say about another policy."""
+
+from typing import Annotated
+
+import typer
+
+from latentmdp.commands._common import AsJson, ModelArgument, PolicyArgument, read_model
+from latentmdp.commands._output import print_json, print_text, working
+
+
+def off_policy_command(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="Past episodes: .csv, .csv.gz or .parquet.")
+    ],
+    model: ModelArgument,
+    policy: PolicyArgument,
+    behaviour: Annotated[
+        str | None,
+        typer.Option(
+            "--behaviour", metavar="COLUMN", show_default=False,
+            help="Probability of the action that was taken (default: estimated per state).",
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="dr, pdis, is, wis or model.")
+    ] = "dr",
+    level: Annotated[float, typer.Option("--level", help="Of the interval.")] = 0.95,
+    context: Annotated[
+        str, typer.Option("--context", metavar="COLUMN", help="The episode's hidden type.")
+    ] = "context",
+    on_bad: Annotated[
+        str, typer.Option("--on-bad", help="Doubtful rows: raise, or skip their episodes.")
+    ] = "raise",
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    json: AsJson = False,
+) -> None:  # fmt: skip
+    """The value of a policy by episodes that another one made, with an interval."""
+    from latentmdp.fitting.off_policy import off_policy
+    from latentmdp.formats import load_policy
+
+    found = read_model(model)
+    graph = load_policy(policy, found)
+    with working("reading the log"):
+        worth = off_policy(
+            log, graph, behaviour, method, level, model=found, context=context, on_bad=on_bad,
+            seed=seed,
+        )  # fmt: skip
+    if json:
+        print_json({
+            "value": worth.value, "lower": worth.lower, "upper": worth.upper,
+            "level": worth.level, "method": worth.method, "episodes": worth.episodes,
+            "effective_episodes": worth.effective_episodes, "warning": worth.warning,
+        })  # fmt: skip
+    else:
+        print_text(str(worth))
