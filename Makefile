@@ -11,8 +11,9 @@ demo: .venv/.runtime
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2
 
+LONG := slow
 test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
-	$(BIN)/python -m pytest -m slow -n 2
+	$(BIN)/python -m pytest -m "$(LONG)" -n 2
 
 # what runs kernels, with every index checked; then two files without compiling at all
 KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_planner.py optimism_memory_graph.py pessimistic.py \

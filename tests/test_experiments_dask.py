@@ -134,6 +134,7 @@ def test_a_worker_and_a_scheduler_are_killed(tmp_path):
 
 
 @needs_proc
+@pytest.mark.full
 @pytest.mark.slow
 def test_killed_at_a_hundred_moments(tmp_path):
     struck(tmp_path, 100, seed=1, seeds=16, seconds=0.1, learners=6, episodes=3e5)

@@ -23,6 +23,7 @@ def test_struck_at_random_moments(tmp_path):
 
 
 @needs_proc
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("victims", [["driver"], ["worker"], ["driver", "worker", "ctrl-c"]])
 def test_struck_at_a_hundred_moments(tmp_path, victims):
