@@ -28,6 +28,7 @@ def settle(rows, nodes, t, m0, m1, valuation):
         sort_defaults(rows, nodes, t, m0, m1, valuation)
 
 
+# prefer_literal: BACK_UP and PUSH are known when compiling, so that each caller has its own half
 @overload(visit_rows, prefer_literal=True, jit_options={"error_model": "numpy"})
 def _compiled_visit_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out,
                          pushing, through_cap, scratch):  # fmt: skip
