@@ -120,6 +120,8 @@ def test_intervals_cover_the_estimate_and_shrink(method, episodes):
     assert low < narrow[0] < narrow[1] < high
 
 
-def test_no_spread_gives_the_estimate_itself():
-    scores = est.Scores(np.ones(4), np.full(4, 0.25))
-    assert est.bootstrap_interval("is", scores, 0.95, np.random.default_rng(0)) == (0.25, 0.25)
+@pytest.mark.parametrize("noise", [0.0, 1e-17])
+def test_no_spread_but_rounding_gives_the_estimate_itself(noise):
+    scores = est.Scores(np.ones(4), 0.25 + noise * np.arange(4))
+    low, high = est.bootstrap_interval("is", scores, 0.95, np.random.default_rng(0))
+    assert low == high == pytest.approx(0.25)

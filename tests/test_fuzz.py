@@ -31,6 +31,7 @@ def test_some_mutants(kind, least):
     assert outcomes["used"] > least  # the mutants get as far as that
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_mutants(kind):

@@ -389,3 +389,12 @@ def test_pictures_are_averages_over_the_steps(tmp_path):
     )  # fmt: skip
     assert draw_policy(timed, lm.plan(timed).policy, 0) is not None
     assert lm.plot.maze(timed, lm.plan(timed).policy) is not None
+
+
+def test_sizes_are_refused_before_anything_is_laid_out():
+    P, R, nu = np.ones((2, 1, 1, 1)), np.zeros((2, 1, 1)), np.ones((2, 1))
+    terminal = np.zeros((2, 1))
+    with pytest.raises(lm.ModelError, match=r"H\*H\*S of at most"):
+        lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 2**31, terminal=terminal)
+    with pytest.raises(lm.ModelError, match=r"w must have the shape \(2,\)"):
+        lm.LatentMDP.from_arrays(P, R, 1.0, nu, 3, terminal=terminal)

@@ -27,6 +27,7 @@ from latentmdp.timed_rows import (
     Columns,
     check_every_step,
     check_layout,
+    check_places,
     checked_steps,
     columns_of,
     dense_columns,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from latentmdp.description import Description
 
-MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
 _LABELS = ("action_names", "context_names", "reward_scale", "reward_shift")
 
 
@@ -117,6 +117,7 @@ class TimedLatentMDP:
             raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
         A = int(np.max(np.asarray(action), initial=-1)) + 1 if n_actions is None else n_actions
         sizes = Sizes(shape[0], shape[1], A)
+        check_places(horizon, sizes.S)
         values: list[Any] = [
             canonical.integers("context", context, sizes.M),
             canonical.integers("state", state, sizes.S),
@@ -157,12 +158,11 @@ class TimedLatentMDP:
         **options: Any,
     ) -> "TimedLatentMDP":
         M, S, A = sizes
-        if horizon * horizon * S > MOST_PLACES:
-            raise ModelError(
-                f"a step-dependent model must have H*H*S of at most {MOST_PLACES}; H={horizon} and "
-                f"S={S} give {horizon * horizon * S}"
-            )
         w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
+        if w.shape != (M,):
+            raise ModelError(
+                f"w must have the shape ({M},), one weight per context; it is {w.shape}"
+            )
         if nu.shape == (S,):  # the same in every context
             nu = np.tile(nu, (M, 1))
         if nu.shape != (M, S):

@@ -13,6 +13,8 @@ from latentmdp.horizons import checked_whole, is_infinite
 from latentmdp.model import LatentMDP, Layout, axes_of
 from latentmdp.repair import Repairs
 
+MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
+
 
 class Columns(NamedTuple):
     """One entry per outcome; states and next states are the person's, from 0 to S - 1."""
@@ -41,6 +43,7 @@ def dense_columns(
             f"P must have one entry per step, H={horizon}; its shape is {P.shape} (the horizon "
             "of a step-dependent model is that of its steps)"
         )
+    check_places(horizon, P.shape[-1])
     by_step = (horizon, *P.shape[-4:])
     shapes = [by_step[:4], by_step, by_step[1:4], by_step[1:], by_step[2:4]]
     if P.ndim == 4:
@@ -73,6 +76,15 @@ def checked_steps(horizon: Any) -> int:
     if is_infinite(horizon):
         raise ModelError("a step-dependent model must have a finite horizon; it is inf")
     return checked_whole("horizon", horizon, 1)
+
+
+def check_places(horizon: int, S: int) -> None:
+    """Refuse too many steps and states before anything is laid out by step."""
+    if horizon * horizon * S > MOST_PLACES:
+        raise ModelError(
+            f"a step-dependent model must have H*H*S of at most {MOST_PLACES}; H={horizon} and "
+            f"S={S} give {horizon * horizon * S}"
+        )
 
 
 def check_every_step(step: Ints, horizon: int) -> None:

@@ -26,6 +26,7 @@ from latentmdp.policy import PolicyGraph
 
 METHODS = ("dr", "pdis", "is", "wis", "model")
 RESAMPLES = 2000
+ROUNDING = 1e-12  # of the largest score: a smaller spread is rounding error
 JACKKNIFE_EPISODES = 5000  # BCa leaves out one episode at a time, which takes quadratic time
 BATCH = 10_000_000  # numbers drawn at once by the bootstrap
 
@@ -127,7 +128,8 @@ def bootstrap_interval(
     """
     value = estimate(method, scores)
     spread = scores.score if method != "wis" else scores.score - value * scores.weight
-    if len(scores.score) < 2 or not np.ptp(spread) > 0.0:
+    rounding = ROUNDING * float(np.abs(scores.score).max(initial=0.0))
+    if len(scores.score) < 2 or not np.ptp(spread) > rounding:
         return value, value
     columns = (scores.score,) if method != "wis" else (scores.score, scores.weight)
 
