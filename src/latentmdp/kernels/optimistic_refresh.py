@@ -6,8 +6,11 @@ here is merely faster. Tests hold the two to the same numbers.
 
 import math
 
+import numpy as np
+
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.optimistic_values import know_context, root_bound
+from latentmdp.kernels.outcomes import list_outcomes
 
 GIVEN, MVP, BERNSTEIN, ONE_STANDARD_ERROR, ESTIMATE = range(5)
 
@@ -44,19 +47,24 @@ def refresh_row(rows, row, S, code, N, N_next, row_reward, iota, scale):
 
 
 @kernel
-def refresh_rows(search, changed, code, N, N_next, row_reward, iota, scale):
-    """Refresh these rows and what their contexts are worth when known; returns the bound.
+def refresh_rows(search, changed, stale, code, N, N_next, row_reward, iota, scale):
+    """List and refresh these rows, and what their contexts, now `stale`, are worth when known.
 
-    With the code GIVEN the rows have their new coefficients already.
+    With the code GIVEN the rows have their outcomes and coefficients already. Returns the bound,
+    and whether some row lists more outcomes than before.
     """
-    pairs = search.S * search.A
-    for row in changed:
-        if code != GIVEN:
+    pairs, longer = search.S * search.A, 0
+    if code != GIVEN:
+        longer = list_outcomes(
+            changed, search.candidates, search.rows, N_next, np.empty(len(changed), np.int64)
+        )
+        for row in changed:
             refresh_row(search.rows, row, search.S, code, N, N_next, row_reward, iota, scale)
     for m in range(search.M):
-        stale = False
+        touched = False
         for row in changed:
-            stale = stale or row // pairs == m
-        if stale:
+            touched = touched or row // pairs == m
+        if touched:
+            stale[m] = True
             know_context(search, m, changed)
-    return root_bound(search)
+    return root_bound(search), longer > 0

@@ -15,6 +15,13 @@ TOLERANCE = 1e-12  # values that differ by less, in relation to 1 + the value, a
 
 
 @kernel
+def copy_policy(source, target):
+    """`target[:] = source`; slices take Numba far longer to compile."""
+    for n in range(len(source)):
+        target[n] = source[n]
+
+
+@kernel
 def fill_reach(search, policy, root, through_cap):
     """`reach`: the derivative of the objective in every value, pushed forward step by step.
 
@@ -23,7 +30,9 @@ def fill_reach(search, policy, root, through_cap):
     """
     rows, nodes, scratch, reach = search.rows, search.nodes, search.scratch, search.work.reach
     current, first, span, played = search.current, nodes.first, nodes.span, nodes.played
-    reach[:] = 0.0
+    for n in range(reach.shape[0]):
+        for m in range(reach.shape[1]):
+            reach[n, m] = 0.0
     for s in range(search.S):
         for m in range(search.M):
             reach[first[s], m] += root[m, s]
@@ -114,7 +123,7 @@ def propose(search, policy, root, through_cap, valuation):
     proposal = search.work.proposal
     fill_reach(search, policy, root, through_cap)
     weigh_unreached(search)
-    proposal[:] = policy
+    copy_policy(policy, proposal)
     if sweep(search, policy, proposal, valuation) == 0:
         return -1.0
     return objective(search, valuation.value)
@@ -124,11 +133,18 @@ def propose(search, policy, root, through_cap, valuation):
 def adopt_trial(search):
     """The values on trial become the current ones."""
     current, trial = search.current, search.trial
-    current.value[:] = trial.value
-    current.by_value[:] = trial.by_value
-    current.rank[:] = trial.rank
-    current.best[:] = trial.best
-    current.total[:] = trial.total
+    for n in range(trial.value.shape[0]):
+        for m in range(trial.value.shape[1]):
+            current.value[n, m] = trial.value[n, m]
+    H, M, S = trial.best.shape  # without confidence sets nothing is in order of values
+    for t in range(H):
+        for m in range(M):
+            for i in range(S):
+                current.by_value[t, m, i] = trial.by_value[t, m, i]
+                current.rank[t, m, i] = trial.rank[t, m, i]
+                current.best[t, m, i] = trial.best[t, m, i]
+                current.total[t, m, i] = trial.total[t, m, i]
+            current.total[t, m, S] = trial.total[t, m, S]
 
 
 @kernel
@@ -270,27 +286,31 @@ def kick(search, policy, root, through_cap):
     """Two sweeps under other weights, kept whatever they do to the objective; returns it."""
     for _ in range(2):
         if propose(search, policy, root, through_cap, search.current) >= 0.0:
-            policy[:] = search.work.proposal
+            copy_policy(search.work.proposal, policy)
     return objective(search, search.current.value)
 
 
 @kernel
-def improve(search, policy, goal, sweeps, passes, every, gain, gap_share):
+def improve(search, policy, valued, stale, kicked, root, through_cap, goal, sweeps, passes, every,
+            gain, gap_share):  # fmt: skip
     """Improve a policy in place: sweeps while they help, then checked passes until none does.
 
-    Its values are `current`, before and after. Stops at the value `goal`, after `sweeps` sweeps and
-    passes in all, of which at most `passes` are checked (of `every` switch, if so), or when a step
-    gains at most `gain` or (unless `every`) at most `gap_share` of what is left to `goal`. Returns
-    the exact value.
+    `valued` and `stale` as in `evaluate_policy`; afterwards `current` holds the policy's values. If
+    `kicked`, it is kicked first, with the weights `root` and `through_cap`. Stops at the value
+    `goal`, after `sweeps` sweeps and passes in all, of which at most `passes` are checked (of
+    `every` switch, if so), or when a step gains at most `gain` or (unless `every`) at most
+    `gap_share` of what is left to `goal`. Returns the exact value.
     """
-    value = objective(search, search.current.value)
+    value = evaluate_policy(search, policy, valued, stale)
+    if kicked:
+        value = kick(search, policy, root, through_cap)
     for _ in range(sweeps):
         if value >= goal:
             break
         new = value
         proposed = propose(search, policy, search.root, 0.0, search.trial)
         if proposed > value + TOLERANCE:
-            policy[:] = search.work.proposal
+            copy_policy(search.work.proposal, policy)
             adopt_trial(search)
             new = proposed
         elif passes > 0 and (proposed >= 0.0 or every):
@@ -301,19 +321,5 @@ def improve(search, policy, goal, sweeps, passes, every, gain, gap_share):
         value = new
         if done:
             break
+    copy_policy(policy, valued)
     return value
-
-
-@kernel
-def polish(search, policy, goal, sweeps, passes, every, gain, gap_share):
-    """`improve` for a policy that has not been evaluated yet."""
-    evaluate(search, policy, search.current)
-    return improve(search, policy, goal, sweeps, passes, every, gain, gap_share)
-
-
-@kernel
-def polish_kicked(search, policy, root, through_cap, goal, sweeps, passes, every, gain, gap_share):
-    """`improve` for a policy that is kicked first."""
-    evaluate(search, policy, search.current)
-    kick(search, policy, root, through_cap)
-    return improve(search, policy, goal, sweeps, passes, every, gain, gap_share)

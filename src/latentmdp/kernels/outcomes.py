@@ -5,23 +5,7 @@ order. It lists those that are shown, at the front of its room. Where the counts
 outcome that nobody has seen, the row does not list it, so a plan cannot depend on the storage.
 """
 
-from typing import NamedTuple
-
-from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.structs import Bools
-
-
-class Candidates(NamedTuple):
-    """What rows may list. Row `i` has the candidates `start[i] .. start[i+1]`."""
-
-    start: Ints  # (rows + 1,)
-    next: Ints  # (slots,) ascending inside a row
-    count_slot: Ints  # (slots,) where the counts have it, -1 if they have no slot
-    reward: Floats  # (slots,) on the transition; 0 where rewards sit on rows
-    group: Ints  # (slots,) candidates of one group are listed together
-    shown: Bools  # (groups,) whether they are listed
-    observation: Ints  # (slots,) its number among what can be seen after (s, a)
 
 
 @kernel

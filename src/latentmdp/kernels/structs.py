@@ -172,6 +172,18 @@ class OptimisticRows(NamedTuple):
     budget: Floats  # (rows,) how much mass may move in all
 
 
+class Candidates(NamedTuple):
+    """What rows may list (`outcomes.py`). Those of row `i` are `start[i] .. start[i + 1]`."""
+
+    start: Ints  # (rows + 1,)
+    next: Ints  # (slots,) ascending inside a row
+    count_slot: Ints  # (slots,) where the counts have it, -1 if they have no slot
+    reward: Floats  # (slots,) on the transition; 0 where rewards sit on rows
+    group: Ints  # (slots,) candidates of one group are listed together
+    shown: Bools  # (groups,) whether they are listed
+    observation: Ints  # (slots,) its number among what can be seen after (s, a)
+
+
 class BonusRows(OptimisticRows):
     """Rows of Eqs. (3) and (4)."""
 
@@ -240,6 +252,7 @@ class Search(NamedTuple):
     S: int
     A: int
     H: int
+    candidates: Candidates
     rows: OptimisticRows
     nodes: Nodes
     root: Floats  # (M, S) probability of context and first state

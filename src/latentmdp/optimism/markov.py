@@ -7,10 +7,10 @@ policy.
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.kernels.optimistic_refresh import GIVEN, refresh_rows
-from latentmdp.kernels.optimistic_sweep import evaluate_policy, improve, polish, polish_kicked
+from latentmdp.kernels.optimistic_sweep import evaluate_policy, improve
 from latentmdp.kernels.structs import Nodes, pack_search
 from latentmdp.optimism.confidence import Rule, Setting
 from latentmdp.optimism.kicks import Backoff, Kicks, draw_kicks
@@ -53,7 +53,7 @@ class MarkovSearch:
         known = self.known
         self.nodes, self.N = nodes, len(nodes.state)
         self.default = nodes.span[: known.H, None].astype(np.int64) + np.arange(known.S)
-        self.arrays = make_search(known, self.model.rows, nodes)
+        self.arrays = make_search(known, self.model.candidates, self.model.rows, nodes)
         self.search = pack_search(self.arrays)
         self.policy = np.zeros(self.N, dtype=np.int64)
         self._other = np.zeros(self.N, dtype=np.int64)  # a policy on trial
@@ -78,27 +78,30 @@ class MarkovSearch:
             self.lay_out(counts, self.table)
             return
         self.counts = counts
-        changed = self.list_outcomes(changed)
-        if self.rule.code > 0:
-            self.bound(changed, self.rule.code)
+        if self.rule.code != GIVEN and not self.model.shared:
+            self.bound(changed, self.rule.code)  # lists and refreshes the rows as well
             return
+        changed, longer = self.model.list_outcomes(counts, changed)
+        if longer:
+            self.rows_are_longer()
         if self.rule.random:
             changed = np.arange(counts.rows)
-        self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
-        self.bound(changed)
+        if self.rule.code == GIVEN:
+            self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
+        self.bound(changed, self.rule.code)
 
-    def list_outcomes(self, changed: Ints) -> Ints:
-        """Rows list what they have shown by now; returns the rows to refresh."""
-        return self.model.list_outcomes(self.counts, changed)[0]
+    def rows_are_longer(self) -> None:
+        """Some row lists more outcomes than before: nothing to do without memory."""
 
     def bound(self, changed: Ints, code: int = GIVEN) -> None:
         """`upper`, a certified bound on the class's optimum; rows are refreshed by the code."""
         counts, setting = self.counts, self.setting
-        self._stale[changed // (self.known.S * self.known.A)] = True
-        self.upper = refresh_rows(
-            self.search, changed, code, counts.N, counts.N_next, self.known.row_reward,
-            setting.iota, setting.scale,
+        self.upper, longer = refresh_rows(
+            self.search, changed, self._stale, code, counts.N, counts.N_next,
+            self.known.row_reward, setting.iota, setting.scale,
         )  # fmt: skip
+        if longer:
+            self.rows_are_longer()
 
     # ---------------------------------------------------------------- policies
 
@@ -128,34 +131,34 @@ class MarkovSearch:
 
     def polish(self, effort: Effort) -> float:
         """Improve the current policy as far as the effort goes; its value."""
-        self.evaluate(self.policy)
-        value = improve(self.search, self.policy, *self._how(effort))
-        self._valued[:] = self.policy
-        return value
+        return self._improved(self.policy, effort)
 
     def kick(self, value: float, effort: Effort, kicks: Kicks) -> float:
         """Try these kicks on a polished policy of this value; kept is what is better."""
         other, closed = self._other, self.settings.closed
-        self.forget_values()
         for tilt, through_cap in zip(kicks.tilt, kicks.through_cap, strict=True):
             if value >= self.upper - closed:
                 return value
             other[:] = self.policy
-            weights = self._root * tilt[:, None]
-            how = self._how(effort)
-            kicked = polish_kicked(self.search, other, weights, float(through_cap), *how)
-            value = self._better(value, kicked)
+            tilted = (self._root * tilt[:, None], float(through_cap))
+            value = self._better(value, self._improved(other, effort, tilted))
         for jolt in kicks.jolt:
             if value >= self.upper - closed:
                 return value
             other[:] = np.where(jolt >= 0, jolt, self.policy)
-            value = self._better(value, polish(self.search, other, *self._how(effort)))
+            value = self._better(value, self._improved(other, effort))
         return value
 
-    def _how(self, effort: Effort) -> tuple[float, int, int, bool, float, float]:
-        """Where to stop, for the kernels."""
-        goal, share = self.upper - self.settings.closed, self.settings.gap_share
-        return goal, effort.sweeps, effort.passes, effort.every, effort.gain, share
+    def _improved(
+        self, policy: Ints, effort: Effort, tilted: tuple[Floats, float] | None = None
+    ) -> float:
+        """Improve a policy in place, kicked by these weights first if there are any; its value."""
+        root, through_cap = (self._root, 0.0) if tilted is None else tilted
+        return improve(
+            self.search, policy, self._valued, self._stale, tilted is not None, root, through_cap,
+            self.upper - self.settings.closed, effort.sweeps, effort.passes, effort.every,
+            effort.gain, self.settings.gap_share,
+        )  # fmt: skip
 
     def _better(self, value: float, kicked: float) -> float:
         """The kicked policy becomes the current one if it is better; the current one's value."""

@@ -120,8 +120,9 @@ class MemoryGraph:
         values = self._valuation
         rows, arrays = search.model.rows._replace(observation=number), search.arrays
         problem = Search(
-            arrays.confidence_set, known.M, S, known.A, H, rows, self.nodes, known.root,
-            known.root.sum(axis=1), values, values, values, arrays.known_action, *self._workspace,
+            arrays.confidence_set, known.M, S, known.A, H, arrays.candidates, rows, self.nodes,
+            known.root, known.root.sum(axis=1), values, values, values, arrays.known_action,
+            *self._workspace,
         )  # fmt: skip
         policy = np.zeros(self.D + self.room, dtype=np.int64)
         policy[: H * S] = search.table.ravel()

@@ -41,13 +41,11 @@ class MemorySearch(MarkovSearch):
         if self.memory is not None and policy is not None:
             self.remember(self.memory, policy)
 
-    def list_outcomes(self, changed: Ints) -> Ints:
-        """As in the Markov class; contexts may now be at nodes where they could not be before."""
-        rows, longer = self.model.list_outcomes(self.counts, changed)
-        if longer and self.memory is not None:
+    def rows_are_longer(self) -> None:
+        """Contexts may now be at nodes where they could not be before."""
+        if self.memory is not None:
             mark_possible_contexts(self.search)
             self.forget_values()
-        return rows
 
     def remember(self, memory: MemoryPart, policy: Ints) -> None:
         """Plan on the graph with this memory, from this policy."""

@@ -12,8 +12,8 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.kernels.evidence import collect
-from latentmdp.kernels.outcomes import Candidates, list_outcomes
-from latentmdp.kernels.structs import BonusRows, BoxRows, OptimisticRows
+from latentmdp.kernels.outcomes import list_outcomes
+from latentmdp.kernels.structs import BonusRows, BoxRows, Candidates, OptimisticRows
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.observations import Observations, outcome_codes

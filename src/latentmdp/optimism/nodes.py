@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.structs import (
     BoxRows,
+    Candidates,
     Indices,
     Nodes,
     OptimisticRows,
@@ -120,13 +121,13 @@ def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
     return work, scratch
 
 
-def make_search(known: Known, rows: OptimisticRows, nodes: Nodes) -> Search:
+def make_search(known: Known, candidates: Candidates, rows: OptimisticRows, nodes: Nodes) -> Search:
     """This model on this graph, with arrays to search in."""
     N, root = len(nodes.state), known.root
     boxes = isinstance(rows, BoxRows)
     current, trial, bound = (make_valuation(known, N, boxes) for _ in range(3))
     known_action = np.zeros((known.H, known.S, known.A, known.M))
     return Search(
-        boxes, known.M, known.S, known.A, known.H, rows, nodes, root, root.sum(axis=1), current,
-        trial, bound, known_action, *make_workspace(known, N),
+        boxes, known.M, known.S, known.A, known.H, candidates, rows, nodes, root,
+        root.sum(axis=1), current, trial, bound, known_action, *make_workspace(known, N),
     )  # fmt: skip
