@@ -51,7 +51,7 @@ class Factored:
     rewards: list[Table] = field(default_factory=list)
 
 
-class Joint(Sequence[str]):
+class JointValues(Sequence[str]):
     """Names of joint values, the last variable fastest."""
 
     def __init__(self, values: Sequence[Sequence[str]]) -> None:
@@ -118,8 +118,8 @@ def flatten(model: Factored, allowance: Allowance) -> Pomdp:
     seen_values = [v.values for v in variables if v.is_seen]
     return Pomdp(
         variables=variables,
-        actions=Joint(list(model.actions.values())),
-        labels=Joint([*seen_values, *(model.observations[name] for name in readings)]),
+        actions=JointValues(list(model.actions.values())),
+        labels=JointValues([*seen_values, *(model.observations[name] for name in readings)]),
         discount=model.discount,
         start=start,
         first_label=np.arange(S) // hidden_part,
@@ -167,7 +167,7 @@ def table_matrix(table: Table, allowance: Allowance) -> Csr:
 
     def name_of_row(row: int) -> str:
         where = f"the table of {table.variable!r}"
-        given = Joint(table.parent_values)[row]
+        given = JointValues(table.parent_values)[row]
         return f"{where} at {given}" if given else where
 
     what = f"the table of {table.variable!r}"

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
-from latentmdp.formats.factored import Joint
+from latentmdp.formats.factored import JointValues
 from latentmdp.formats.pomdp import Pomdp
 from latentmdp.formats.rules import Allowance, Csr
 
@@ -50,7 +50,7 @@ def _by_variables(p: Pomdp, allowance: Allowance) -> Classes | None:
         for i, column in enumerate(p.columns())
         if not p.variables[i].is_seen and (column[moves.before] == column[moves.after]).all()
     ]
-    values = Joint([p.variables[i].values for i in static])
+    values = JointValues([p.variables[i].values for i in static])
     of_state = np.zeros(p.S, dtype=np.int64)
     for i in static:
         of_state = of_state * len(p.variables[i]) + p.columns()[i]

@@ -19,7 +19,7 @@ from latentmdp.errors import ModelError
 
 Size = int | str
 NamedSizes = MutableMapping[str, int]
-MOST = 2**62  # the largest whole number in arrays: twice that still fits into 64 bits
+LARGEST_WHOLE = 2**62  # the largest whole number in arrays: twice that still fits into 64 bits
 LARGEST = sys.float_info.max
 _KINDS = {"whole": "iu", "number": "iuf", "truth": "b"}
 _MEANING = {"whole": "whole numbers", "number": "finite numbers", "truth": "true or false"}
@@ -137,7 +137,7 @@ def _array(value: Any, entry: Entry, sizes: NamedSizes, place: str) -> np.ndarra
         return np.ascontiguousarray(value)
     low, high = _limits(entry, sizes)
     if entry.kind == "whole":
-        low, high = max(low, -MOST), min(high, MOST)
+        low, high = max(low, -LARGEST_WHOLE), min(high, LARGEST_WHOLE)
     else:
         low, high = max(low, -LARGEST), min(high, LARGEST)
     with np.errstate(invalid="ignore"):

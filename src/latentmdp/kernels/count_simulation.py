@@ -297,13 +297,14 @@ def simulate_block(world, episodes):
 
 
 @kernel
-def simulate_phase(world, episodes, margin, patience):
+def simulate_phase(world, episodes, margin, steps_per_edge):
     """Simulate until the next trigger, at most `episodes`; returns `(simulated, triggered)`.
 
-    As `walk`, and the same law. `patience`: walk as many steps as a block has edges, times this.
+    As `walk`, and the same law. Where few episodes are left, they are walked instead: as many steps
+    as a block has edges, times `steps_per_edge`.
     """
     done, block = 0, world.block
-    few = int(patience * world.chain.size[EDGES] / world.model.H)
+    few = int(steps_per_edge * world.chain.size[EDGES] / world.model.H)
     while done < episodes:
         size, safe = choose_size(world, episodes - done, margin)
         if size <= few:

@@ -140,11 +140,12 @@ def plant_tree(tree, state, belief):
 
 
 @kernel
-def expand_leaves(tree, model, n_queue, tiny, threshold, H, widest):
+def expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest):
     """Expand the queued leaves with a score of at least `threshold`; False: there is no more room.
 
     A leaf's score is its reach times its gap, if that is above `tiny`. New nodes are leaves whose
-    bounds say nothing yet. `widest` is the most edges that an expansion may make.
+    bounds say nothing yet. Successors are `forward` steps further, if that is before step `H`.
+    `widest` is the most edges that an expansion may make.
     """
     used, table, queue, reach = tree.used, tree.table, tree.queue, tree.reach
     step, state, belief, first_edge = tree.step, tree.state, tree.belief, tree.first_edge
@@ -162,7 +163,7 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, widest):
         row, edge = used[N_INNER], used[N_EDGES]
         if row == gain.shape[0] or edge + widest > child.size or used[N_NODES] + widest > step.size:
             return False
-        t, s = step[n], state[n]
+        t, s = step[n] + forward, state[n]
         first_edge[n], gain_row[n] = edge, row
         for a in range(A):
             total = 0.0
@@ -171,13 +172,13 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, widest):
             gain[row, a] = total
             for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
                 child[edge], prob[edge] = NONE, 0.0
-                if t + 1 < H:
+                if t < H:
                     p = posterior(belief, n, likelihood, o, post)
                     if p > 0.0:
                         y = following[o]
-                        slot, k = find_tree_node(table, step, state, belief, t + 1, y, post, 0)
+                        slot, k = find_tree_node(table, step, state, belief, t, y, post, 0)
                         if k == NONE:
-                            k = add_leaf(tree, slot, t + 1, y, post, 0)
+                            k = add_leaf(tree, slot, t, y, post, 0)
                         child[edge], prob[edge] = k, discount * p
                 edge += 1
         used[N_INNER], used[N_EDGES] = row + 1, edge

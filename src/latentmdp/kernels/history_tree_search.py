@@ -130,6 +130,24 @@ def root_bounds(tree, start_prob):
 
 
 @kernel
+def expand_round(tree, model, grid, grid_level, start_prob, tiny, H, forward, widest):
+    """Follow the best policy under upper bounds and expand its leaves of the largest score.
+
+    Arguments as in `search_tree` and `expand_leaves`. Returns the number of nodes followed, which
+    are queued to be backed up, that of their leaves, and whether there was room.
+    """
+    n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
+    tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
+    leaves, threshold = leaf_threshold(tree, n_queue, tiny)
+    new = tree.used[N_NODES]
+    room = expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest)
+    tighten_leaves(tree, grid, grid_level, new)
+    for i in range(n_queue):
+        tree.reach[tree.queue[i]] = -1.0
+    return n_queue, leaves, room
+
+
+@kernel
 def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, work_limit):
     """Rounds of expansion until closed, out of space, out of work, or nothing is left to expand.
 
@@ -146,14 +164,9 @@ def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, w
             return CLOSED
         if tree.used[WORK_UNITS] >= work_limit:
             return PAUSED
-        n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
-        tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
-        leaves, threshold = leaf_threshold(tree, n_queue, tiny)
-        new = tree.used[N_NODES]
-        room = expand_leaves(tree, model, n_queue, tiny, threshold, H, widest)
-        tighten_leaves(tree, grid, grid_level, new)
-        for i in range(n_queue):
-            tree.reach[tree.queue[i]] = -1.0
+        n_queue, leaves, room = expand_round(
+            tree, model, grid, grid_level, start_prob, tiny, H, 1, widest
+        )
         moved = back_up_nodes(tree, model, tree.queue, n_queue)
         if not room:
             return FULL
@@ -162,41 +175,47 @@ def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, w
 
 
 @kernel
-def count_policy(tree, model, start_prob):
-    """`(nodes, successors)` of the policy that is best under the lower bounds, queued by step."""
+def queue_policy(tree, model, start_prob, action):
+    """Queue the nodes of the policy that is best under the lower bounds, by step.
+
+    `action (nodes,)` gets what they play, -1 at leaves. Returns the numbers of nodes and edges.
+    """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
     A = gain.shape[1]
     n_queue, _ = follow_tree(tree, model, tree.lower, start_prob)
     edges = 0
     for i in range(n_queue):
         n = tree.queue[i]
-        tree.reach[n] = -1.0
+        tree.reach[n], action[n] = -1.0, -1
         if tree.first_edge[n] != NONE:
             s = tree.state[n]
             a, _ = best_tree_action(
                 s, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
             )
+            action[n] = a
             edges += ptr[s * A + a + 1] - ptr[s * A + a]
     return n_queue, edges
 
 
 @kernel
-def write_tree_policy(tree, model, n_queue, action, degree, symbol, following, target):
-    """Write the queued nodes: action (-1: a leaf), successors as numbers of tree nodes."""
-    ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
-    A = gain.shape[1]
+def write_policy(tree, model, n_queue, action, degree, symbol, following, target):
+    """Write the successors of the queued nodes that play an action, as numbers of tree nodes.
+
+    `action (nodes,)`, -1: none. `degree (n_queue,)` gets how many successors each has; returns how
+    many they are in all.
+    """
+    ptr, child = model.ptr, tree.child
+    A = tree.gain.shape[1]
     used = 0
     for i in range(n_queue):
         n = tree.queue[i]
-        action[i], degree[i] = -1, 0
-        edge = tree.first_edge[n]
-        if edge == NONE:
+        degree[i] = 0
+        if action[n] < 0:
             continue
         s = tree.state[n]
-        a, _ = best_tree_action(s, edge, tree.gain_row[n], ptr, gain, child, prob, tree.lower)
-        action[i] = a
-        e = np.int64(edge) + ptr[s * A + a] - ptr[s * A]
-        for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+        sa = s * A + action[n]
+        e = np.int64(tree.first_edge[n]) + ptr[sa] - ptr[s * A]
+        for o in range(ptr[sa], ptr[sa + 1]):
             if child[e] != NONE:
                 symbol[used], following[used] = model.symbol[o], model.next[o]
                 target[used] = child[e]

@@ -7,8 +7,7 @@ state are one node however late they come, so edges may lead back. Bounds only e
 import numpy as np
 
 from latentmdp.kernels._cache import kernel
-from latentmdp.kernels.beliefs import N_EDGES, N_INNER, N_NODES, NONE, WORK_UNITS, posterior
-from latentmdp.kernels.history_tree import add_leaf, find_tree_node, tighten_leaves
+from latentmdp.kernels.beliefs import N_NODES, NONE, WORK_UNITS
 from latentmdp.kernels.history_tree_search import (
     CLOSED,
     EXHAUSTED,
@@ -17,54 +16,12 @@ from latentmdp.kernels.history_tree_search import (
     back_up_all,
     back_up_nodes,
     best_tree_action,
-    follow_tree,
-    leaf_threshold,
+    expand_round,
     root_bounds,
 )
 
 PASSES = 20  # over the nodes of a round, at most; they end when the roots' bounds hardly move
 GROWTH = 1.2  # all nodes are backed up when there are so many times more
-
-
-@kernel
-def expand_in_place(tree, model, n_queue, tiny, threshold, widest):
-    """`history_tree.expand_leaves`, with successors at the same step."""
-    used, table, queue, reach = tree.used, tree.table, tree.queue, tree.reach
-    step, state, belief, first_edge = tree.step, tree.state, tree.belief, tree.first_edge
-    lower, upper, gain, gain_row = tree.lower, tree.upper, tree.gain, tree.gain_row
-    child, prob = tree.child, tree.prob
-    ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
-    A, M, discount = gain.shape[1], belief.shape[1], model.discount
-    post = np.empty((1, M))
-    for i in range(n_queue):
-        n = queue[i]
-        if first_edge[n] != NONE or upper[n] <= lower[n] + tiny:
-            continue
-        if reach[n] * (upper[n] - lower[n]) < threshold:
-            continue
-        row, edge = used[N_INNER], used[N_EDGES]
-        if row == gain.shape[0] or edge + widest > child.size or used[N_NODES] + widest > step.size:
-            return False
-        s = state[n]
-        first_edge[n], gain_row[n] = edge, row
-        for a in range(A):
-            total = 0.0
-            for m in range(M):
-                total += belief[n, m] * reward[s * A + a, m]
-            gain[row, a] = total
-            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
-                child[edge], prob[edge] = NONE, 0.0
-                p = posterior(belief, n, likelihood, o, post)
-                if p > 0.0:
-                    y = following[o]
-                    slot, k = find_tree_node(table, step, state, belief, 0, y, post, 0)
-                    if k == NONE:
-                        k = add_leaf(tree, slot, 0, y, post, 0)
-                    child[edge], prob[edge] = k, discount * p
-                edge += 1
-        used[N_INNER], used[N_EDGES] = row + 1, edge
-        used[WORK_UNITS] += 1 + (ptr[(s + 1) * A] - ptr[s * A]) // 32
-    return True
 
 
 @kernel
@@ -78,14 +35,9 @@ def search_in_place(tree, model, grid, grid_level, start_prob, widest, gap, floo
             return CLOSED
         if tree.used[WORK_UNITS] >= work_limit:
             return PAUSED
-        n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
-        tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
-        leaves, threshold = leaf_threshold(tree, n_queue, tiny)
-        new = tree.used[N_NODES]
-        room = expand_in_place(tree, model, n_queue, tiny, threshold, widest)
-        tighten_leaves(tree, grid, grid_level, new)
-        for i in range(n_queue):
-            tree.reach[tree.queue[i]] = -1.0
+        n_queue, leaves, room = expand_round(
+            tree, model, grid, grid_level, start_prob, tiny, 1, 0, widest
+        )
         moved = back_up_nodes(tree, model, tree.queue, n_queue)
         for _ in range(PASSES):
             before_low, before_high = low, high
@@ -143,26 +95,3 @@ def queue_controller(tree, model, start_prob, slack, action):
     for i in range(n_queue):
         reach[queue[i]] = -1.0
     return n_queue, edges
-
-
-@kernel
-def write_controller(tree, model, n_queue, action, degree, symbol, following, target):
-    """Write the successors of the queued nodes that play an action, as numbers of tree nodes."""
-    ptr, child = model.ptr, tree.child
-    A = tree.gain.shape[1]
-    used = 0
-    for i in range(n_queue):
-        n = tree.queue[i]
-        degree[i] = 0
-        if action[n] < 0:
-            continue
-        s = tree.state[n]
-        sa = s * A + action[n]
-        e = np.int64(tree.first_edge[n]) + ptr[sa] - ptr[s * A]
-        for o in range(ptr[sa], ptr[sa + 1]):
-            if child[e] != NONE:
-                symbol[used], following[used] = model.symbol[o], model.next[o]
-                target[used] = child[e]
-                used += 1
-                degree[i] += 1
-            e += 1

@@ -15,7 +15,7 @@ import numpy as np
 from latentmdp.availability import checked_mask
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import (
-    MOST,
+    LARGEST_WHOLE,
     STREAM,
     TEXT,
     NamedSizes,
@@ -53,7 +53,8 @@ KNOWN: Table = {
 }  # fmt: skip
 
 COUNTS: Table = {
-    "shape": whole(3), "indptr": whole("row ends", high=MOST), "next": whole("slots", below="S"),
+    "shape": whole(3), "indptr": whole("row ends", high=LARGEST_WHOLE),
+    "next": whole("slots", below="S"),
     "n": whole("rows"), "n_next": whole("slots"), "N": whole("rows"), "N_next": whole("slots"),
 }  # fmt: skip
 
@@ -65,15 +66,15 @@ POLICY: Table = {  # what else must hold, `PolicyGraph.from_arrays` checks
 }  # fmt: skip
 
 LEARNER: Table = {
-    "choice": CHOICE, "random": STREAM, "episode": whole(low=1, high=MOST),
-    "updates": whole(high=MOST), "kept": whole(high=MOST),
+    "choice": CHOICE, "random": STREAM, "episode": whole(low=1, high=LARGEST_WHOLE),
+    "updates": whole(high=LARGEST_WHOLE), "kept": whole(high=LARGEST_WHOLE),
     "optimistic_value": number(), "upper": number(),
     "at": whole(below="S", optional=True), "node": whole(below="nodes", optional=True),
 }  # fmt: skip
 
 RUN: Table = {
-    "simulation": STREAM, "targets": whole("targets", low=1, high=MOST),
-    "done": whole(high=MOST), "pending": whole(high=MOST), "stayed": truth(),
+    "simulation": STREAM, "targets": whole("targets", low=1, high=LARGEST_WHOLE),
+    "done": whole(high=LARGEST_WHOLE), "pending": whole(high=LARGEST_WHOLE), "stayed": truth(),
     "seconds": {"planning": number(low=0.0), "simulation": number(low=0.0)},
     "spec": {**CHOICE, "seed": whole(), "simulator": TEXT},
     "table": {
@@ -162,7 +163,7 @@ def check_counts(counts: dict[str, np.ndarray], known: dict[str, Any]) -> None:
         whole_sum = np.zeros_like(counts[name])
         np.add.at(whole_sum, row, counts[f"{name}_next"])
         rough = np.bincount(row, counts[f"{name}_next"], minlength=len(whole_sum))  # no overflow
-        wrong = (whole_sum != counts[name]) | (rough > 1.01 * MOST)
+        wrong = (whole_sum != counts[name]) | (rough > 1.01 * LARGEST_WHOLE)
         refuse_where(wrong, f"counts.{name}", f"must be the sum of its {name}_next")
     refuse_where(counts["N_next"] > counts["n_next"], "counts.N_next", "must be at most n_next")
 
@@ -234,7 +235,7 @@ def _check_table(run: dict[str, Any]) -> None:
     length, played = table["length"], run["done"] + run["pending"]
     if not targets or any(b <= a for a, b in pairwise(targets)):
         raise ModelError("targets must rise; they do not")
-    if targets[-1] * len(run["learner"]["policy"]["default"]) >= MOST:
+    if targets[-1] * len(run["learner"]["policy"]["default"]) >= LARGEST_WHOLE:
         raise ModelError("targets times the horizon must stay below 2^62; they do not")
     if played > targets[-1]:
         raise ModelError(f"done and pending must be at most {targets[-1]}; they are {played}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import (
-    MOST,
+    LARGEST_WHOLE,
     STREAM,
     Table,
     fitting,
@@ -32,14 +32,14 @@ PLANNER: Table = {
     "policies": whole("models", "nodes", below="A"),
     "patience": whole("patiences", 2, low=-LONGEST_WAIT, high=LONGEST_REST),
     "rung": whole(below="models"),
-    "seen": whole(high=MOST),
+    "seen": whole(high=LARGEST_WHOLE),
     "kicks": STREAM,
     "rule": STREAM,
 }
 
 MEMORY: Table = {  # besides `PLANNER`, with memory; `markov` is a planner of its own
     "kind": whole(below="kinds"),
-    "looked": whole(high=MOST),
+    "looked": whole(high=LARGEST_WHOLE),
     "pending": whole("pending", below="pairs"),
     "answered": truth(),
     "nodes": whole("memory", below="grown"),

@@ -6,7 +6,6 @@ side. All are anytime: whenever they are stopped, `lower` is the exact value of 
 out and `upper` bounds every policy.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from latentmdp.planning.extraction import PolicyMaker
 from latentmdp.planning.history_search import Allowed, HistorySearch
 from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.race import Race
-from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
 from latentmdp.policy import PolicyGraph
 
 HISTORY_METHODS = ("auto", "exact", "layers", "grid")
@@ -62,16 +61,7 @@ def plan_history(
     budget = Budget(time_limit, work_limit)
     observations, start = observation_model(model), start_beliefs(model)
     kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
-    history: list[tuple[float, int, float, float]] = []
-
-    def report(lower: float, upper: float) -> None:
-        history.append((budget.seconds, budget.work, lower, upper))
-        if progress is not None:
-            try:
-                progress(*history[-1])
-            except KeyboardInterrupt:
-                budget.interrupted.set()
-
+    report = BoundsLog(budget, progress)
     with interrupts_set(budget.interrupted):
         least = grid_bytes(observations, model.H, model.S, 1)
         graph_least = 3 * least + first_bytes(observations, model.H, model.S)
@@ -83,7 +73,7 @@ def plan_history(
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
         corners = build_grid(observations, model.H, model.S, 1, budget.reason) if fits else None
         if corners is None:
-            return _context_policy(model, budget.reason() or "memory", budget, report, history)
+            return _context_policy(model, budget.reason() or "memory", budget, report)
         budget.kept_back = 0.0
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING_GAP * scale)
@@ -113,7 +103,7 @@ def plan_history(
             status = "gap"
     report(lower, upper)
     return SearchResult(
-        policy, lower, upper, status, search.name, search.nodes, budget.work, history
+        policy, lower, upper, status, search.name, search.nodes, budget.work, report.history
     )
 
 
@@ -122,7 +112,7 @@ def _run(
     target: Allowed,
     budget: Budget,
     memory: int,
-    report: Callable[[float, float], None],
+    report: BoundsLog,
     maker: PolicyMaker,
 ) -> str:
     """Let the search work until it is done or a limit is reached; says which."""
@@ -148,8 +138,7 @@ def _context_policy(
     model: LatentMDP,
     status: str,
     budget: Budget,
-    report: Callable[[float, float], None],
-    history: list[tuple[float, int, float, float]],
+    report: BoundsLog,
 ) -> SearchResult:
     """What there is without time or memory for more: a policy for the likeliest context."""
     value, action = context_optimal(model)
@@ -157,4 +146,4 @@ def _context_policy(
     lower = evaluate(model, policy).value
     upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
     report(lower, upper)
-    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, history)
+    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, report.history)

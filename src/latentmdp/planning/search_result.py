@@ -3,9 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from latentmdp.planning.budget import Budget
 from latentmdp.policy import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]  # (seconds, work, lower, upper)
+
+Moment = tuple[float, int, float, float]  # (seconds, work, lower, upper)
+
+
+class BoundsLog:
+    """The bounds as they moved, told to whoever wants to know; Ctrl-C meanwhile is a request."""
+
+    def __init__(self, budget: Budget, progress: Progress | None) -> None:
+        self.budget, self.progress = budget, progress
+        self.history: list[Moment] = []
+
+    def __call__(self, lower: float, upper: float) -> None:
+        """Note both bounds, now."""
+        self.history.append((self.budget.seconds, self.budget.work, lower, upper))
+        if self.progress is not None:
+            try:
+                self.progress(*self.history[-1])
+            except KeyboardInterrupt:
+                self.budget.interrupted.set()
 
 
 @dataclass(frozen=True)
@@ -22,5 +42,5 @@ class SearchResult:
     method: str
     nodes: int
     work: int
-    history: list[tuple[float, int, float, float]]
+    history: list[Moment]
     unrestricted: float | None = None  # the value before a limit on nodes cut the policy down

@@ -18,7 +18,7 @@ from latentmdp.planning.budget import Budget
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
-from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
 from latentmdp.planning.small_controller import small_controller
 from latentmdp.planning.stationary_grid import corner_grid
 from latentmdp.planning.stationary_search import StationarySearch
@@ -60,19 +60,10 @@ def plan_stationary(
         )
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
-    history: list[tuple[float, int, float, float]] = []
-
-    def report(lower: float, upper: float) -> None:
-        history.append((budget.seconds, budget.work, lower, upper))
-        if progress is not None:
-            try:
-                progress(*history[-1])
-            except KeyboardInterrupt:
-                budget.interrupted.set()
-
+    report = BoundsLog(budget, progress)
     with interrupts_set(budget.interrupted):
         if least_bytes(model) > memory:
-            return _context_policy(model, budget, report, history)
+            return _context_policy(model, budget, report)
         observations = observation_model(model)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
@@ -110,7 +101,7 @@ def plan_stationary(
             status = "gap"
     report(lower, upper)
     return SearchResult(
-        policy, lower, upper, status, "stationary grid", search.nodes, budget.work, history,
+        policy, lower, upper, status, "stationary grid", search.nodes, budget.work, report.history,
         unrestricted,
     )  # fmt: skip
 
@@ -125,8 +116,7 @@ def least_bytes(model: LatentMDP) -> int:
 def _context_policy(
     model: LatentMDP,
     budget: Budget,
-    report: Callable[[float, float], None],
-    history: list[tuple[float, int, float, float]],
+    report: BoundsLog,
 ) -> SearchResult:
     """What there is without memory for more: the best rewards of the likeliest context."""
     rewards = model.row_reward.reshape(model.sizes)[int(np.argmax(model.w))]
@@ -134,7 +124,7 @@ def _context_policy(
     lower = controller_value(model, policy)
     upper = max(lower, model.max_return)
     report(lower, upper)
-    return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, history)
+    return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
 
 
 def _cutting_stops(budget: Budget) -> Callable[[], bool]:
@@ -168,7 +158,7 @@ def _run(
     budget: Budget,
     memory: int,
     M: int,
-    report: Callable[[float, float], None],
+    report: BoundsLog,
 ) -> str:
     """Let the search work until it is done or a limit is reached; says which."""
     while True:

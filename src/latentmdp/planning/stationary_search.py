@@ -1,31 +1,29 @@
 """Best-first search over exact beliefs without a last step, with belief grids for its leaves."""
 
-from math import exp, inf, log
-
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.kernels.beliefs import N_NODES, WORK_UNITS, ObservationModel
-from latentmdp.kernels.history_tree import plant_tree, tighten_leaves
-from latentmdp.kernels.history_tree_search import CLOSED, EXHAUSTED, FULL, back_up_all
+from latentmdp.kernels.beliefs import WORK_UNITS, ObservationModel
+from latentmdp.kernels.history_tree import tighten_leaves
+from latentmdp.kernels.history_tree_search import back_up_all, write_policy
 from latentmdp.kernels.stationary_grid import NodeStore
-from latentmdp.kernels.stationary_tree import queue_controller, search_in_place, write_controller
-from latentmdp.planning.belief_arrays import empty_tree, enlarge_tree, total_bytes
+from latentmdp.kernels.stationary_tree import queue_controller, search_in_place
+from latentmdp.planning.belief_arrays import total_bytes
 from latentmdp.planning.belief_grid import grid_bytes, n_vertices, next_resolution
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.growing_tree import NEVER, GrowingTree
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import Start
 from latentmdp.planning.stationary_grid import WORK_SHARE, StationaryGrid, finer_grid
 from latentmdp.policy import PolicyGraph
 
-NEVER = 2**62  # work that no search does
 GRID_SHARE = 0.02  # of the gap: what the upper values of a grid may still be able to fall
 
 NODE_SHARE = 0.02  # of the gap, per step: what a new node must gain
 
 
-class StationarySearch:
-    """Anytime: `bounds` on the optimum hold whenever `advance` returns."""
+class StationarySearch(GrowingTree):
+    """The search without a last step; equal beliefs are one node however late they come."""
 
     def __init__(
         self,
@@ -35,36 +33,16 @@ class StationarySearch:
         corners: StationaryGrid,
         store: NodeStore,
     ) -> None:
-        self.observations, self.start, self.S, self.store = observations, start, S, store
-        self.A = len(observations.reward) // S
-        self.widest = int(np.diff(observations.ptr[:: self.A]).max())  # edges of a node, at most
-        self.grids = [corners]
-        self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
-        plant_tree(self.tree, start.state, start.belief)
+        super().__init__(observations, start, S)
+        self.store, self.grids = store, [corners]
         tighten_leaves(self.tree, corners.grid, 0, 0)
-        self.refine_at = NEVER
-        self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
-        self.extended = False  # whether the tree was given work beyond that
         if len(corners.grid.belief) > 1:
             self._schedule_grid()
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """`(lower, upper)` on the optimum."""
-        n = len(self.start.prob)
-        low = float(self.start.prob @ self.tree.lower[:n])
-        high = float(self.start.prob @ self.tree.upper[:n])
-        return low, high
 
     @property
     def work(self) -> int:
         """Work units done so far."""
         return int(self.tree.used[WORK_UNITS]) + sum(made.work for made in self.grids)
-
-    @property
-    def nodes(self) -> int:
-        """Nodes of the search."""
-        return int(self.tree.used[N_NODES])
 
     @property
     def bytes(self) -> int:
@@ -74,45 +52,14 @@ class StationarySearch:
 
     # ------------------------------------------------------------------ searching
 
-    def advance(self, quantum: int, allowed: Allowed, budget: Budget, memory: int) -> str:
-        """Work `quantum` units or until closed; says `closed`, `paused`, `memory` or `stalled`."""
-        stop = int(self.tree.used[WORK_UNITS]) + quantum
-        while True:
-            code = search_in_place(
-                self.tree, self.observations, self.grids[-1].grid, len(self.grids) - 1,
-                self.start.prob, self.widest, allowed.relative, allowed.absolute,
-                min(stop, self.refine_at),
-            )  # fmt: skip
-            work = int(self.tree.used[WORK_UNITS])
-            if code == CLOSED:
-                return "closed"
-            if code == EXHAUSTED:
-                return "stalled"
-            if code == FULL:
-                larger = enlarge_tree(self.tree, self.widest, memory - self.bytes)
-                if larger is None:
-                    return "memory"
-                self.tree = larger
-            elif work >= self.refine_at and not self._nearly_done(work, allowed):
-                self._refine(allowed, budget, memory)
-                return "paused"
-            elif work >= stop:
-                return "paused"
+    def _search(self, allowed: Allowed, work_limit: int) -> int:
+        code: int = search_in_place(
+            self.tree, self.observations, self.grids[-1].grid, len(self.grids) - 1,
+            self.start.prob, self.widest, allowed.relative, allowed.absolute, work_limit,
+        )  # fmt: skip
+        return code
 
-    def _nearly_done(self, work: int, allowed: Allowed) -> bool:
-        """Whether the tree alone will be done for less than the next grid (as in `TreeSearch`)."""
-        low, high = self.bounds
-        begun, gap = self.refined
-        falls = work > begun and gap > high - low > 0.0
-        power = log(gap / (high - low)) / log(work / begun) if falls else 0.0
-        needed = log((high - low) / max(allowed.gap(high), 1e-300))
-        more = work * (exp(needed / power) - 1) if needed < power else inf
-        if self.extended or more > 0.5 * self._next_work():
-            return False
-        self.extended, self.refine_at = True, work + int(1.5 * more) + 1
-        return True
-
-    def _refine(self, allowed: Allowed, budget: Budget, memory: int) -> None:
+    def _grid_is_due(self, allowed: Allowed, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is memory for it, and hand its bounds to the leaves."""
         M = self.observations.likelihood.shape[1]
         N = next_resolution(M, self.grids[-1].grid.N)
@@ -133,12 +80,6 @@ class StationarySearch:
         back_up_all(self.tree, self.observations)
         self._schedule_grid()
 
-    def _schedule_grid(self) -> None:
-        low, high = self.bounds
-        work = int(self.tree.used[WORK_UNITS])
-        self.refined, self.extended = (max(work, 1), high - low), False
-        self.refine_at = work + self._next_work()
-
     def _next_work(self) -> int:
         """The work of the next finer grid, if it takes as many sweeps as the last one."""
         J, M = self.observations.likelihood.shape
@@ -156,7 +97,7 @@ class StationarySearch:
         order = tree.queue[:n].astype(np.int64)
         degree = np.empty(n, dtype=np.int64)
         symbol, following, target = (np.empty(edges, dtype=np.int64) for _ in range(3))
-        write_controller(tree, observations, n, action, degree, symbol, following, target)
+        write_policy(tree, observations, n, action, degree, symbol, following, target)
         inner = action[order] >= 0
         count = int(inner.sum())
         number = np.full(len(tree.state), -1, dtype=np.int64)  # of tree nodes in the controller

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
 
 POINTS = 150  # of a curve, evenly on a logarithmic axis; a third as many more on a linear one
-FEW = 10  # with fewer seeds a band reaches from the lowest to the highest
+SEEDS_FOR_PERCENTILES = 10  # with fewer seeds a band reaches from the lowest to the highest
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,6 @@ def band(values: np.ndarray) -> dict[str, Any]:
     line = {"middle": rounded(np.median(values, axis=0))}
     if len(values) == 1:
         return line
-    shares = (0.0, 1.0) if len(values) < FEW else (0.1, 0.9)
+    shares = (0.0, 1.0) if len(values) < SEEDS_FOR_PERCENTILES else (0.1, 0.9)
     low, high = np.quantile(values, shares, axis=0)
     return line | {"low": rounded(low), "high": rounded(high)}

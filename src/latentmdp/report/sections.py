@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from latentmdp._version import __version__
 from latentmdp.model import LatentMDP
-from latentmdp.report.groups import FEW, Group
+from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def band_words() -> str:
     """What a band is."""
     return (
         "Lines are medians over seeds; bands reach from the lowest to the highest seed "
-        f"(from the 10th to the 90th percentile with {FEW} seeds or more)."
+        f"(from the 10th to the 90th percentile with {SEEDS_FOR_PERCENTILES} seeds or more)."
     )
 
 
