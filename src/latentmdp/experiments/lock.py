@@ -33,7 +33,7 @@ def held(
                 )
             if say is not None and not said:
                 said = True
-                say(f"waiting for {holder(folder)}, which runs this study")
+                say(f"waiting: {holder(folder)} runs this study")
             time.sleep(LOOK_SECONDS)
         _sign(descriptor)
         try:
