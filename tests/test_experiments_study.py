@@ -315,7 +315,7 @@ def test_a_second_driver_may_wait(calls):
     with held(study.folder):
         waiting = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         line = waiting.stderr.readline().decode()
-    assert "waiting for process" in line
+    assert "waiting: process" in line
     assert waiting.wait(60) == 0
     waiting.stderr.close()
     assert len(study.table()) == 12
