@@ -182,21 +182,25 @@ class Study:
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
 
+    def counted(self) -> pd.DataFrame:
+        """The rows of `table` that are within the study's limits."""
+        return self.spec.within_limits(self.table())[0]
+
     def compare(self, a: str, b: str, **how: Any) -> Comparison:
         """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
 
         Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
         `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
         """
-        return compare(self.table(), a, b, **how)
+        return compare(self.counted(), a, b, **how)
 
     def profile(self, metric: str = "regret") -> pd.DataFrame:
         """How often each learner is within a factor of the best: `learner, factor, share`."""
-        return performance_profile(self.table(), metric=metric)
+        return performance_profile(self.counted(), metric=metric)
 
     def exponents(self, key: str, metric: str = "regret") -> pd.DataFrame:
         """How the metric grows with a swept key: slopes on logarithmic axes, with intervals."""
-        return exponents(self.table(), key, metric)
+        return exponents(self.counted(), key, metric)
 
     def _rows(
         self, only: str | None = None, curve: bool = False
