@@ -1,6 +1,7 @@
 """Studies on a Dask cluster: the same bits, and whatever is killed, nothing is lost."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
+from latentmdp.experiments import dask_engine
 from process_tree import needs_proc, wait_until
 from study_kills import HERE, at_peace, bits, finish, run_to_end, start, write_study
 
@@ -149,6 +151,17 @@ def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
     assert code == 2
     assert errors.split("\n")[-2].startswith("latentmdp: Dask's scheduler tcp://127.0.0.1:9 must")
     assert "Traceback" not in errors
+
+
+def test_dask_logs_nothing_beside_our_sentence(monkeypatch):
+    """A scheduler lost while it sends a result is a traceback in Tornado's log."""
+    monkeypatch.setattr(dask_engine, "CONNECT_SECONDS", 0.1)
+    loggers = [logging.getLogger(name) for name in ("distributed.client", "tornado.application")]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "level", logging.ERROR)
+    with pytest.raises(lm.ModelError, match="must answer within"):
+        dask_engine.DaskEngine(1, "tcp://127.0.0.1:9")
+    assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
 
 
 @needs_proc

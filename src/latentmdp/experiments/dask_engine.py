@@ -44,7 +44,8 @@ class DaskEngine:
                 "engine dask needs the package distributed: pip install 'latentmdp[cluster]'"
             ) from None
         self._address, self._cluster = scheduler, None
-        for name in ("distributed", "distributed.client"):  # we say it in our own words
+        # we say it in our own words; the last one logs results that a lost scheduler did not send
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if scheduler is None:
             # a compiled kernel does not let its process answer; that is no reason to give it up
