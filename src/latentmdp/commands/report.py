@@ -84,17 +84,19 @@ def report_command(
 
 def places(given: list[Path]) -> list[Path]:
     """Folders of runs in these places, in order; each once."""
+    from latentmdp.experiments.study import run_folders
+
     runs: dict[Path, Path] = {}
     for place in given:
         if not place.is_dir():
             raise ModelError(f"{place} must be a folder of a run; there is none")
-        folders = [file.parent for file in place.rglob("run.npz")]
+        folders = run_folders(place)
         if not folders:
             raise ModelError(
                 f"{place} must hold a run; no run.npz is in it or below (for the page of a study: "
                 "latentmdp study report)"
             )
-        for folder in sorted(folders, key=lambda p: [(len(part), part) for part in p.parts]):
+        for folder in folders:
             runs.setdefault(folder.resolve(), folder)
     return list(runs.values())
 

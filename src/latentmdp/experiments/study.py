@@ -353,7 +353,13 @@ def load_runs(folder: PathLike) -> list[Run]:
                 f'{shown(place)} must hold runs; the study has kept none (keep = ["runs"] does)'
             )
         return [load_run(place / "runs" / name) for name in names]
-    files = sorted(place.rglob("run.npz"), key=lambda p: [(len(part), part) for part in p.parts])
-    if not files:
+    folders = run_folders(place)
+    if not folders:
         raise ModelError(f"{shown(place)} must hold runs; no run.npz is in it or below")
-    return [load_run(file.parent) for file in files]
+    return [load_run(folder) for folder in folders]
+
+
+def run_folders(place: Path) -> list[Path]:
+    """Folders of saved runs in a folder and below; `2` comes before `10`."""
+    files = sorted(place.rglob("run.npz"), key=lambda p: [(len(part), part) for part in p.parts])
+    return [file.parent for file in files]
