@@ -31,32 +31,27 @@ EPISODES = (10**4, 10**6)
 
 def scales() -> None:
     """One table for each algorithm and number of episodes."""
-    for algorithm, tried in SCALES.items():
-        regret = np.zeros((len(EPISODES), len(DOMAINS), len(tried), SEEDS))
-        started = time.process_time()
-        for d, spec in enumerate(DOMAINS):
-            model = lm.make(spec)
-            best = lm.plan(model, "markov", gap=None, time_limit=None, work_limit=2 * 10**8)
-            for s, scale in enumerate(tried):
-                for seed in range(SEEDS):
-                    run = lm.learn(
-                        model, algorithm, EPISODES[-1], bonus_scale=scale, seed=seed, optimal=best
-                    )
-                    regret[:, d, s, seed] = run.regret_at(EPISODES)
-        for k, episodes in enumerate(EPISODES):
-            mean = regret[k].mean(axis=2)
-            score = mean / mean.min(axis=1, keepdims=True)
-            print(f"\n{algorithm}, {episodes:.0e} episodes: mean regret of {SEEDS} seeds (largest)")
-            print("| domain | " + " | ".join(f"{scale:g}" for scale in tried) + " |")
-            print("|---" * (len(tried) + 1) + "|")
-            for d, spec in enumerate(DOMAINS):
-                cells = [f"{mean[d, s]:.3g} ({max(x):.3g})" for s, x in enumerate(regret[k, d])]
-                print(f"| {spec.split(':')[0]} | " + " | ".join(cells) + " |")
-            worst = " | ".join(f"{x:.3g}" for x in score.max(axis=0))
-            middle = " | ".join(f"{x:.3g}" for x in np.exp(np.log(score).mean(axis=0)))
-            print(f"| times the best scale, at worst | {worst} |")
-            print(f"| and in the geometric mean | {middle} |")
-        print(f"({time.process_time() - started:.0f} s of CPU)", flush=True)
+    models = {spec.split(":")[0]: spec for spec in DOMAINS}
+    algorithms = [{"algorithm": a, "bonus_scale": list(tried)} for a, tried in SCALES.items()]
+    study = lm.sweep(models, algorithms, seeds=SEEDS, episodes=EPISODES[-1])
+    curves = study.curves()
+    for (algorithm, episodes), part in curves[curves["episode"].isin(EPISODES)].groupby(
+        ["algorithm", "episode"], sort=False
+    ):
+        found = part.groupby(["model", "bonus_scale"], sort=False)["regret"]
+        mean, most = found.mean().unstack(), found.max().unstack()
+        mean, most = (x[list(SCALES[algorithm])].loc[list(models)] for x in (mean, most))
+        score = mean.div(mean.min(axis=1), axis=0)
+        print(f"\n{algorithm}, {episodes:.0e} episodes: mean regret of {SEEDS} seeds (largest)")
+        print("| domain | " + " | ".join(f"{scale:g}" for scale in mean) + " |")
+        print("|---" * (len(mean.columns) + 1) + "|")
+        for name in models:
+            pairs = zip(mean.loc[name], most.loc[name], strict=True)
+            print(f"| {name} | " + " | ".join(f"{x:.3g} ({y:.3g})" for x, y in pairs) + " |")
+        worst, middle = score.max(), np.exp(np.log(score).mean())
+        for name, row in (("at worst", worst), ("in the geometric mean", middle)):
+            print(f"| times the best scale, {name} | " + " | ".join(f"{x:.3g}" for x in row) + " |")
+    print(f"({study.table()['seconds'].sum():.0f} s of work)")
 
 
 def sampling() -> None:

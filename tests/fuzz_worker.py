@@ -30,10 +30,9 @@ from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session
 from latentmdp.learning.spec import Spec
-from latentmdp.report import save_phases, write_report
+from latentmdp.report import save_phases
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases
-from latentmdp.report.study import load_study
 from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
@@ -139,19 +138,6 @@ def make_explorer(folder, name):
     run = learn(MODEL, "mvp", 60, "history", bonus_scale=0.01, optimal=(0.9, 1.0))
     run.save(folder)
     save_phases(run, folder, count=4)
-
-
-def make_study(folder, name):
-    rows = [
-        {"algorithm": a, "x": x, "seed": seed, "regret": 10 * x**0.5 + seed}
-        for a in ("mvp", "lucrl") for x in (1, 4, 16.0) for seed in (0, 1)
-    ]  # fmt: skip
-    varied = {"name": "h", "parameter": "H", "label": "H, slowed", "model": "garnets", "note": "n",
-              "theorem_exponent": 0, "rows": rows, "left_out": [],
-              "fits": [{"algorithm": "mvp", "exponent": 0.5, "low": 0.5, "high": 0.5}]}  # fmt: skip
-    document = {"format": "latentmdp-study", "version": 1, "title": "t", "command": "c",
-                "versions": {"numpy": "2"}, "seconds": 3.5, "varied": [varied]}  # fmt: skip
-    (folder / name).write_text(json.dumps(document), encoding="utf-8")
 
 
 # ---------------------------------------------------------------------- what comes back is used
@@ -274,11 +260,6 @@ def use_explorer(folder, name):
     safe_json(run_phases(load_run(folder), 3, folder))  # what the page gets
 
 
-def use_study(folder, name):
-    load_study(folder / name)
-    write_report([], folder / "report.html", study=folder)
-
-
 LEARNERS = (
     "mvp-markov-middle.npz", "mvp-history-middle.npz", "bernstein-history-start.npz",
     "mvp-markov-estimate.npz", "psrl-history-start.npz", "random-markov-start.npz",
@@ -298,7 +279,6 @@ KINDS = {
     "run.npz": (make_run, use_run),
     "checkpoint/run.npz": (make_checkpoint, use_run),
     "explorer.json": (make_explorer, use_explorer),
-    "study.json": (make_study, use_study),
 }
 
 

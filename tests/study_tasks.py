@@ -27,6 +27,12 @@ def nothing(seed: int, stream: int, x: int = 0):
     return {"number": stream % 1000}
 
 
+def power(x: float, algorithm: str, seed: int, stream: int):
+    """A learner whose regret grows like the root of a size; one has a bad run."""
+    bad = algorithm == "lucrl" and x == 4
+    return {"regret": (1 + seed) * x**0.5, "short": 1.0 if bad else 0.0}
+
+
 def dies(folder: str, seed: int, stream: int):
     """Seed 1 kills its worker, always; others are well."""
     note(folder, f"seed {seed}")

@@ -1,6 +1,7 @@
 """Studies on a Dask cluster: the same bits, and whatever is killed, nothing is lost."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -13,8 +14,9 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
+from latentmdp.experiments import dask_engine
 from process_tree import needs_proc, wait_until
-from study_kills import HERE, bits, finish, run_to_end, start, write_study
+from study_kills import HERE, at_peace, bits, finish, run_to_end, start, write_study
 
 pytest.importorskip("distributed")
 
@@ -91,18 +93,18 @@ def test_the_same_bits_and_a_killer_set_aside(tmp_path):
 
 
 def struck(tmp_path, strikes, seed, **values):
-    """Kill workers and schedulers at random moments; compare with a study at peace."""
-    calm = write_study(tmp_path / "calm", folder=tmp_path, **values)
-    began = time.monotonic()
-    assert run_to_end(calm)[0] == 0
-    length = time.monotonic() - began
-    expected = bits(lm.Study.load(calm).table())
+    """Kill workers and schedulers at random moments; compare with a study at peace.
+
+    Only strikes while the driver is at work count.
+    """
+    expected, length = at_peace(tmp_path, **values)
     random = np.random.default_rng(seed)
     path = write_study(tmp_path / "struck", folder=tmp_path, **values)
     study = lm.Study.load(path)
     streams = {run.id: str(run.stream) for run in study.spec.runs()}
-    left = strikes
+    left, starts = strikes, 0
     while left:
+        starts += 1
         with Cluster(tmp_path) as cluster:
             (tmp_path / "log").write_text("")
             before = set(bits(study.table()).index)
@@ -110,6 +112,8 @@ def struck(tmp_path, strikes, seed, **values):
             lost = False
             while left and not lost and command.process.poll() is None:
                 time.sleep(float(random.uniform(0.0, length)))
+                if command.process.poll() is not None:
+                    break
                 lost = left % 2 == 1
                 cluster.lose_scheduler() if lost else cluster.lose_worker()
                 left -= 1
@@ -122,10 +126,11 @@ def struck(tmp_path, strikes, seed, **values):
             assert not again & {streams[id] for id in before}, "an acknowledged run was done again"
             if len(bits(study.table())) == len(expected) and left:
                 pd.testing.assert_frame_equal(bits(study.table()), expected)
-                os.rename(path.with_suffix(""), tmp_path / f"done-{left}")
+                os.rename(path.with_suffix(""), tmp_path / f"done-{starts}")
     code, errors = run_to_end(path)  # the rest on the other engine
     assert code == 0, errors
     pd.testing.assert_frame_equal(bits(study.table()), expected)
+    print(f"{strikes} strikes at {starts} clusters")
 
 
 @needs_proc
@@ -146,6 +151,17 @@ def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
     assert code == 2
     assert errors.split("\n")[-2].startswith("latentmdp: Dask's scheduler tcp://127.0.0.1:9 must")
     assert "Traceback" not in errors
+
+
+def test_dask_logs_nothing_beside_our_sentence(monkeypatch):
+    """A scheduler lost while it sends a result is a traceback in Tornado's log."""
+    monkeypatch.setattr(dask_engine, "CONNECT_SECONDS", 0.1)
+    loggers = [logging.getLogger(name) for name in ("distributed.client", "tornado.application")]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "level", logging.ERROR)
+    with pytest.raises(lm.ModelError, match="must answer within"):
+        dask_engine.DaskEngine(1, "tcp://127.0.0.1:9")
+    assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
 
 
 @needs_proc

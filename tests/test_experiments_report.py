@@ -8,6 +8,7 @@ from latentmdp import cli
 from latentmdp.errors import ModelError
 from latentmdp.experiments.study import Study
 from latentmdp.report.study_page import write_study_page
+from study_kills import HERE
 
 TOML = """
 title = "Three horizons"
@@ -61,7 +62,37 @@ def test_without_a_finished_run_there_is_a_sentence(tmp_path, capsys):
     assert "at least one finished run" in words
 
 
-def test_a_study_of_functions_has_no_page(tmp_path):
+def test_a_study_of_functions_without_regret_has_no_page(tmp_path):
     table = pd.DataFrame({"task": ["roots"], "seed": [0], "value": [2.0]})
-    with pytest.raises(ModelError, match="must be learners"):
+    with pytest.raises(ModelError, match="must be learners', or of functions with"):
         write_study_page(tmp_path / "p.html", table, pd.DataFrame(), title="calls")
+
+
+def test_runs_beyond_the_limits_do_not_count(tmp_path, capsys):
+    here = f"{HERE}/study_tasks.py"
+    text = f"""
+limits = {{ short = 0.5 }}
+seeds = 2
+[[tasks]]
+name = "powers"
+function = "{here}:power"
+sweep = {{ x = [1, 2, 4], algorithm = ["mvp", "lucrl"] }}
+exponent = 0.5
+note = "regret is the root of x"
+"""
+    path = tmp_path / "powers.toml"
+    path.write_text(text)
+    study = Study.load(path).run(jobs=1)
+    assert len(study.table()) == 12
+    assert len(study.counted()) == 10
+    found = study.exponents("x")
+    assert found["exponent"].tolist() == pytest.approx([0.5, 0.5])
+    assert study.compare("mvp", "lucrl").table["seeds"].tolist() == [2, 2]  # none at x = 4
+    assert run(capsys, "study", "report", path)[0] == 0
+    html = path.with_suffix(".html").read_text(encoding="utf-8")
+    assert "2 runs with short above 0.5 are left out" in html
+    assert "regret is the root of x" in html
+    path.write_text(text.replace("short", "shrot"))
+    words = only_line(*run(capsys, "study", "report", path))
+    assert "line 2: limits must name columns of the table (id, task, x, algorithm" in words
+    assert "it has 'shrot'" in words

@@ -189,7 +189,7 @@ def test_policies_too_large_are_left_out_and_it_is_said(runs, tmp_path, monkeypa
 
 
 def test_bad_input_is_refused(runs, tmp_path):
-    with pytest.raises(lm.ModelError, match="at least one run or study"):
+    with pytest.raises(lm.ModelError, match="at least one run"):
         write_report([], tmp_path / "r.html")
     with pytest.raises(lm.ModelError, match="phases"):
         write_report(runs, tmp_path / "r.html", phases=-1)

@@ -1,6 +1,5 @@
 """Charts, kinds of models, hostile names, colours, sizes and print, in a real browser."""
 
-import json
 import os
 from pathlib import Path
 
@@ -113,47 +112,6 @@ def test_models_of_all_kinds_can_be_explored(browser, kind, tmp_path):
             page.locator("button[data-model]").click()
         download.value.save_as(tmp_path / "model.json")
     assert lm.load(tmp_path / "model.json") == model
-
-
-def test_scaling_plots_answer_and_have_their_table(browser, run, tmp_path):
-    """A study beside a run: hover snaps to the sizes measured; names are text."""
-    spoil = "<img src=x onerror=\"document.title='broken'\">"
-    rows = [
-        {"algorithm": spoil, "x": x, "seed": seed, "regret": x * (1 + seed)}
-        for x in (1e7, 1e8, 1e9)
-        for seed in (0, 1)
-    ]
-    fits = [{"algorithm": spoil, "exponent": 1.0, "low": 0.9, "high": 1.1}]
-    varied = {"parameter": "K", "label": "K", "model": "", "theorem_exponent": 0.5, "rows": rows,
-              "fits": fits, "note": ""}  # fmt: skip
-    study = {"format": "latentmdp-study", "version": 1, "title": "t", "command": "c",
-             "versions": {}, "seconds": 1.0, "varied": [varied]}  # fmt: skip
-    (tmp_path / "study.json").write_text(json.dumps(study), encoding="utf-8")
-    path = write_report(run, tmp_path / "r.html", study=tmp_path, phases=1)
-    for size in SIZES:
-        with Watched(browser, path, size) as page:
-            chart = page.locator("#chart-scaling-0-0 svg[role=img]")
-            chart.scroll_into_view_if_needed()
-            assert chart.locator("path").count() == len(rows) + 1  # dots, and the theorem's slope
-            box = chart.bounding_box()
-            page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.5)
-            tip = page.locator("#chart-scaling-0-0 .tip")
-            assert "K = 10⁸" in tip.inner_text()
-            assert "1.41 × 10⁸ (10⁸ – 2 × 10⁸)" in tip.inner_text()
-            chart.focus()
-            page.keyboard.press("End")
-            assert "K = 10⁹" in tip.inner_text()
-            page.keyboard.press("ArrowLeft")
-            assert "K = 10⁸" in tip.inner_text()
-            page.locator("#chart-scaling-0-0 summary").click()
-            cells = page.locator("#chart-scaling-0-0 tbody tr").all_inner_texts()
-            assert [cell.split("\t")[:2] for cell in cells] == [
-                [f"K = 10{power}", f"1.41 × 10{power}"] for power in "⁷⁸⁹"
-            ]
-            assert page.title() != "broken"
-            assert page.evaluate(NAMELESS) == 0
-            assert page.evaluate(BROKEN_NUMBERS) == []
-            assert page.evaluate(LOW_CONTRAST) == []
 
 
 def test_hostile_names_run_nothing(browser, tmp_path):

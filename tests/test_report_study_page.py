@@ -1,6 +1,7 @@
 """The page of a study: complete, escaped, quick, and sortable in a browser."""
 
 import itertools
+import math
 import re
 
 import numpy as np
@@ -56,9 +57,63 @@ def test_exponents_are_the_slopes():
     assert (found.seeds == 3).all()
 
 
-def test_two_sizes_make_no_exponent():
+def powers(slopes, sizes, spread=0.0, seed=0):
+    """A table of one learner: regret is a power of `x`, another one for each seed."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame([
+        {"task": "t", "x": x, "algorithm": "mvp", "seed": i,
+         "regret": math.exp(3 * i + spread * rng.standard_normal()) * x**slope}
+        for i, slope in enumerate(slopes)  # instances may differ by any factor
+        for x in sizes
+    ])  # fmt: skip
+
+
+def test_exponents_of_known_powers():
+    for power in (0.0, 0.5, 2.0):
+        (found,) = exponents(powers([power] * 5, (1, 2, 4, 8), 0.05), "x").itertuples()
+        assert abs(found.exponent - power) < 0.1
+        assert 0.0 < found.upper - found.lower < 0.3
+        assert found.exponent == pytest.approx((found.lower + found.upper) / 2)
+    (alone,) = exponents(powers([0.5], (1, 2, 4)), "x").itertuples()
+    assert alone.seeds == 1
+    assert math.isnan(alone.lower)
+    assert math.isnan(alone.upper)
+    assert len(exponents(powers([0.5], (4,)), "x")) == 0
+    with pytest.raises(ModelError, match="must have the column 'H'"):
+        exponents(powers([0.5], (1, 2)), "H")
+
+
+def test_intervals_cover_as_often_as_they_say():
+    """Slopes that differ between seeds: 95% intervals, 2,000 trials (4 standard errors: 2%)."""
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(2000):
+        (found,) = exponents(powers(0.5 + 0.2 * rng.standard_normal(5), (1, 4)), "x").itertuples()
+        covered += found.lower <= 0.5 <= found.upper
+    assert 0.93 < covered / 2000 < 0.97
+
+
+def test_two_sizes_are_no_part_of_the_page():
     runs, _ = study_tables(sizes=(4, 8))
     assert swept_numbers(runs) == []
+
+
+def test_tasks_are_drawn_with_what_their_file_says(tmp_path):
+    runs = pd.concat([powers([0.5, 0.6], (1, 4, 16)),
+                      powers([1.0, 1.1], (2, 4, 8)).assign(task="plain")])  # fmt: skip
+    about = {"t": {"size": "K", "setting": HOSTILE, "exponent": 0.25, "note": "as expected"}}
+    write_study_page(tmp_path / "p.html", runs, pd.DataFrame(), title="tasks", about=about)
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    panel, other = html.split("<h3>t</h3>")[1].split("<h3>plain</h3>")
+    assert ">K</text>" in panel
+    assert ">x</text>" not in panel
+    assert "<title>slope 0.25</title>" in panel
+    assert panel.count("<circle") == 3  # the theorem's line has no dots
+    assert "as expected" in panel
+    assert "&lt;script&gt;alert" in panel
+    assert "<script>alert" not in html
+    assert ">x</text>" in other
+    assert "slope" not in other.split("</section>")[0].split("<table")[0]
+    assert "0.250" in other  # in the table of exponents
 
 
 def test_a_thousand_runs_take_little_space(tmp_path):

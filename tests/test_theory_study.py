@@ -1,4 +1,4 @@
-"""The scaling study: its fit, its instances, its file, and (long) its one-minute version."""
+"""The theorem's study: its instances, its runs, its page, and (long) its one-minute version."""
 
 import math
 import subprocess
@@ -13,11 +13,8 @@ import pytest
 import latentmdp as lm
 from latentmdp import ModelError
 from latentmdp.experiments.study import Study
-from latentmdp.formats.strict_json import write_json
-from latentmdp.report.study import load_study
 from latentmdp.theory import scaling
-from latentmdp.theory.study import RESOLUTION, exponent, measure
-from latentmdp.theory.sweeps import SWEEPS, measure_named
+from latentmdp.theory.sweeps import RESOLUTION, SWEEPS, measure, measure_named
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -27,38 +24,6 @@ import theorem_study  # noqa: E402
 STUDY, QUICK = (
     Study.load(ROOT / "docs" / "study" / f"{name}.toml") for name in ("theorem", "quick")
 )
-
-
-def test_exponents_of_known_powers():
-    rng = np.random.default_rng(0)
-    for power in (0.0, 0.5, 2.0):
-        rows = [
-            {"seed": seed, "x": x,
-             "regret": math.exp(3 * seed + 0.05 * rng.standard_normal()) * x**power}
-            for seed in range(5)  # instances may differ by any factor
-            for x in (1.0, 2.0, 4.0, 8.0)
-        ]  # fmt: skip
-        value, low, high = exponent(rows)
-        assert abs(value - power) < 0.1
-        assert 0.0 < high - low < 0.3
-        assert value == pytest.approx((low + high) / 2)
-    with pytest.raises(ModelError, match="two seeds"):
-        exponent(rows[:4])
-
-
-def test_intervals_cover_as_often_as_they_say():
-    """Slopes that differ between seeds: 95% intervals, 2,000 trials (4 standard errors: 2%)."""
-    rng, covered = np.random.default_rng(1), 0
-    for _ in range(2000):
-        slopes = 0.5 + 0.2 * rng.standard_normal(5)
-        rows = [
-            {"seed": s, "x": x, "regret": x**slope}
-            for s, slope in enumerate(slopes)
-            for x in (1, 4)
-        ]
-        _, low, high = exponent(rows)
-        covered += low <= 0.5 <= high
-    assert 0.93 < covered / 2000 < 0.97
 
 
 def optimum(model):
@@ -115,25 +80,29 @@ def test_the_choice_has_the_return_of_one_coin():
 
 
 def test_every_sweep_makes_its_instances():
-    assert len({sweep.name for sweep in SWEEPS}) == len(SWEEPS)
-    sizes = {sweep.name: set() for sweep in SWEEPS}
+    sizes = {name: set() for name in SWEEPS}
     for run in (*STUDY.spec.runs(), *QUICK.spec.runs()):
         assert run.content["arguments"]["sweep"] == run.labels["task"]
         sizes[run.labels["task"]].add(run.labels["x"])
-    for sweep in SWEEPS:
-        assert len(sizes[sweep.name]) >= 3
-        for x in sizes[sweep.name]:
+    for name, sweep in SWEEPS.items():
+        assert len(sizes[name]) >= 3
+        about = STUDY.spec.about[name]
+        assert (sweep.policy_class == "history") == ("history class" in about["setting"])
+        assert (sweep.episodes is None) == (about["size"] == "K")
+        if sweep.episodes is not None:
+            assert f"K = 10^{math.log10(sweep.episodes):g}" in " ".join(about["note"].split())
+        for x in sizes[name]:
             model = sweep.make(x, 0, 2.0**-10)
             wanted = {"M": model.M, "S": model.S, "A": model.A, "Gamma": model.Gamma, "H": model.H}
-            if sweep.parameter in wanted:
-                assert wanted[sweep.parameter] == x, sweep.name
-            if sweep.parameter == "Var*":
+            if about["size"] in wanted:
+                assert wanted[about["size"]] == x, name
+            if about["size"] == "Var*":
                 table = lm.PolicyGraph.from_table(np.zeros((2, 3), dtype=int))
                 assert lm.evaluate(model, table).variance == pytest.approx(x)
 
 
 def test_the_worst_gap_is_inside_the_grid():
-    sweep = next(s for s in SWEEPS if s.name == "K")
+    sweep = SWEEPS["K"]
     row = measure(sweep, 10**8, 0, "mvp")
     assert row["gap"] < max(sweep.gaps)
     assert 0 < row["regret"] <= row["gap"] * 10**8  # no policy can lose more
@@ -143,7 +112,7 @@ def test_the_worst_gap_is_inside_the_grid():
 
 def test_the_worst_gap_is_found_finely():
     """Seeds shift the grid of gaps; what they find to be the worst must not depend on that."""
-    sweep = next(s for s in SWEEPS if s.name == "M")
+    sweep = SWEEPS["M"]
     sweep = replace(sweep, episodes=10**7, gaps=tuple(2.0**-j for j in range(5, 10)))
     found = [measure(sweep, 2, seed, "lucrl")["regret"] for seed in range(4)]
     assert max(found) / min(found) < RESOLUTION**2
@@ -164,8 +133,8 @@ def test_two_contexts_that_differ_make_the_belief_matter():
         scaling.told(0.5)
 
 
-def test_the_study_becomes_a_file(tmp_path):
-    """One sweep of the quick version: its runs, their exponents, and the file that is drawn."""
+def test_the_table_becomes_the_page(tmp_path):
+    """One sweep of the quick version: its runs, their exponents, and what is written of them."""
     study = Study(QUICK.spec, tmp_path)
     study.run(jobs=1, only="S-fixed-bonus-3-S-*")
     assert not study.status()["failures"]
@@ -173,18 +142,31 @@ def test_the_study_becomes_a_file(tmp_path):
     first = table.iloc[0]
     again = measure_named(first["task"], first["x"], first["algorithm"], int(first["seed"]), 0)
     assert first["regret"] == again["regret"]
-    document = theorem_study.study_document(study)
-    (entry,) = document["varied"]
-    assert entry["name"] == "S fixed, bonus 3/S"
-    assert {row["seed"] for row in entry["rows"]} == {0, 1}
-    assert set(entry["rows"][0]) == {"algorithm", "x", "seed", "regret"}
-    (fit,) = entry["fits"]
-    assert fit["low"] <= fit["exponent"] <= fit["high"]
-    write_json(tmp_path / "study.json", document)
-    assert load_study(tmp_path / "study.json")
-    assert "| exponent |" in theorem_study.section(entry)
+    (fit,) = study.exponents("x").to_dict("records")
+    assert fit["lower"] <= fit["exponent"] <= fit["upper"]
+    table.to_csv(tmp_path / "table.csv", index=False)
+    page = theorem_study.page(STUDY, pd.read_csv(tmp_path / "table.csv"))
+    words = f"**{fit['exponent']:.2f}** [{fit['lower']:.2f}, {fit['upper']:.2f}]"
+    assert f"bonus_scale = 3/S | 1 | {words} |" in page
+    assert f"| exponent | {words} |" in page
+    assert "it did so in every run" in page
+    table.loc[0, "short"] = 0.25
+    page = theorem_study.page(STUDY, table)
+    assert (
+        "1 runs in which it did not (by up to 0.2) are left out: S fixed, bonus 3/S (mvp)" in page
+    )
     with pytest.raises(ModelError, match="sweep must be one of"):
         measure_named("nothing", 1, "mvp", 0, 0)
+
+
+def test_the_page_of_the_table_in_the_repository():
+    table = pd.read_csv(ROOT / "docs" / "study" / "theorem.csv")
+    page = theorem_study.page(STUDY, table)
+    assert set(table["task"]) <= set(SWEEPS)
+    written = (ROOT / "docs" / "theorem.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("| exponent |")]
+    assert len(lines) >= 18
+    assert all(line in written for line in lines)
 
 
 @pytest.mark.slow
@@ -200,6 +182,4 @@ def test_quick_version_is_the_same_on_both_engines(tmp_path):
         table = Study(QUICK.spec, folder).table()
         tables.append(table[[name for name in table if "seconds" not in name]])
     pd.testing.assert_frame_equal(*tables)
-    document = theorem_study.study_document(Study(QUICK.spec, tmp_path / "dask"))
-    text = "".join(map(theorem_study.section, document["varied"]))
-    assert text.count("| exponent |") >= 8
+    assert len(Study(QUICK.spec, tmp_path / "dask").exponents("x")) == 25

@@ -1,4 +1,4 @@
-"""`latentmdp report RUN_OR_STUDY ...`: one HTML page about saved runs and studies."""
+"""`latentmdp report RUN ...`: one HTML page about saved runs."""
 
 import time
 from pathlib import Path
@@ -18,8 +18,8 @@ def report_command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN_OR_STUDY...",
-            help="Folders that `learn --out` wrote, folders with a study.json, or folders of them.",
+            metavar="RUN...",
+            help="Folders that `learn --out` wrote, or folders of them.",
             show_default=False,
         ),
     ],
@@ -53,11 +53,10 @@ def report_command(
     user_units: UserUnits = False,
     json: AsJson = False,
 ) -> None:
-    """Write one HTML page about saved runs or studies: regret, bounds, an episode explorer."""
+    """Write one HTML page about saved runs: regret, bounds, an episode explorer."""
     from latentmdp.formats.files import check_writable
     from latentmdp.learning.run import load_run
     from latentmdp.report import write_report
-    from latentmdp.report.study import load_study
 
     started = time.perf_counter()
     if phases < 1:
@@ -65,58 +64,41 @@ def report_command(
     if plan is not None and not plan > 0:
         raise typer.BadParameter("--plan must be above 0 seconds")
     check_writable(out)
-    folders, files = places(runs)
-    if (plan is not None or audit) and not folders:
-        raise ModelError("--plan and --audit need a run; only studies were given")
-    studies = [load_study(file) for file in files]
-    with working(f"reading {_counted(folders, studies)}") as say:
+    folders = places(runs)
+    what = f"{len(folders)} run{'s' * (len(folders) > 1)}"
+    with working(f"reading {what}") as say:
         found = [load_run(place) for place in folders] if audit or plan is not None else []
         page = write_report(
             folders, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
-            study=studies, title=title, phases=phases, progress=say,
+            title=title, phases=phases, progress=say,
             units="user" if user_units else "model",
         )  # fmt: skip
     size = page.stat().st_size
     if json:
         seconds = time.perf_counter() - started
-        facts = {"report": page, "runs": len(folders), "studies": len(studies)}
+        facts = {"report": page, "runs": len(folders)}
         print_json(facts | {"bytes": size, "seconds": seconds})
     else:
-        what = _counted(folders, studies)
         print_text(f"{page}: {what}, {size / 1e6:.2f} MB; open it in a browser")
 
 
-def _counted(folders: list[Path], studies: list[Any]) -> str:
-    """`3 runs and 1 study`."""
-    parts = []
-    if folders:
-        parts.append(f"{len(folders)} run{'s' * (len(folders) > 1)}")
-    if studies:
-        parts.append("1 study" if len(studies) == 1 else f"{len(studies)} studies")
-    return " and ".join(parts)
+def places(given: list[Path]) -> list[Path]:
+    """Folders of runs in these places, in order; each once."""
+    from latentmdp.experiments.study import run_folders
 
-
-def places(given: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Folders of runs and files of studies in these places, in order; each once."""
     runs: dict[Path, Path] = {}
-    studies: dict[Path, Path] = {}
     for place in given:
-        if place.is_file() and place.suffix == ".json":
-            studies.setdefault(place.resolve(), place)
-            continue
         if not place.is_dir():
-            raise ModelError(f"{place} must be a folder of a run or a study; there is none")
-        folders = [file.parent for file in place.rglob("run.npz")]
-        files = sorted(place.rglob("study.json"))
-        if not folders and not files:
+            raise ModelError(f"{place} must be a folder of a run; there is none")
+        folders = run_folders(place)
+        if not folders:
             raise ModelError(
-                f"{place} must hold a run or a study; no run.npz or study.json is in it or below"
+                f"{place} must hold a run; no run.npz is in it or below (for the page of a study: "
+                "latentmdp study report)"
             )
-        for folder in sorted(folders, key=lambda p: [(len(part), part) for part in p.parts]):
+        for folder in folders:
             runs.setdefault(folder.resolve(), folder)
-        for file in files:
-            studies.setdefault(file.resolve(), file)
-    return list(runs.values()), list(studies.values())
+    return list(runs.values())
 
 
 def _plans(runs: "list[Run]", seconds: float | None, say: Say) -> Any:

@@ -171,11 +171,17 @@ def report_command(
         notes = []
         if status["left"]:
             notes.append(f"{status['left']} of {status['runs']} runs are not done yet")
+        runs, left_out = found.spec.within_limits(found.table())
+        curves = found.curves()
+        if len(left_out):
+            limits = " or ".join(f"{k} above {most:g}" for k, most in found.spec.limits.items())
+            notes.append(f"{len(left_out)} runs with {limits} are left out")
+            curves = curves[~curves["id"].isin(left_out["id"])] if len(curves) else curves
         notes += [
             f"failed: {one['id']}: {one['error']}" for one in status["failures"][:MOST_LISTED]
         ]
         title = found.spec.title or found.folder.name
-        write_study_page(place, found.table(), found.curves(), title=title, notes=notes)
+        write_study_page(place, runs, curves, title=title, notes=notes, about=found.spec.about)
     if json:
         print_json({"page": place, "runs": status["done"]})
     else:

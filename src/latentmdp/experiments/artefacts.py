@@ -1,21 +1,22 @@
 """What is kept of a finished run: its numbers, its curve, and files in the study's folder."""
 
-from __future__ import annotations
-
 import math
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
-
-if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
+from latentmdp.experiments.store import TroubleError
+from latentmdp.formats.files import write_atomically
+from latentmdp.formats.policy import save_policy_npz
+from latentmdp.formats.strict_json import write_json
+from latentmdp.learning.run import Run
+from latentmdp.theory.audit import audit
 
 CURVE_POINTS = 100  # of a stored curve, evenly spaced on a logarithmic axis
 RESULTS = (
@@ -23,10 +24,6 @@ RESULTS = (
     "seconds_planning", "seconds_simulation", "seconds_optimal",
 )  # fmt: skip
 """Columns of a learner's run."""
-
-
-class TroubleError(Exception):
-    """Files cannot be written: no fault of the run, which is to be done again."""
 
 
 @contextmanager
@@ -58,11 +55,6 @@ def numbers(run: Run) -> Plain:
 
 def keep(run: Run, task: Plain) -> Plain:
     """Write what is to be kept of a run into its folder; more columns, if an audit is among it."""
-    from latentmdp.formats.files import write_atomically
-    from latentmdp.formats.policy import save_policy_npz
-    from latentmdp.formats.strict_json import write_json
-    from latentmdp.theory.audit import audit
-
     report = audit(run) if "audits" in task["keep"] else None
     with writing(task) as folder:
         place = folder / "runs" / task["id"]

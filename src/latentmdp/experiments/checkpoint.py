@@ -1,20 +1,14 @@
 """Checkpoints of runs under way, in the study's folder."""
 
-from __future__ import annotations
-
-import os
-import shutil
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-from latentmdp.experiments.artefacts import TroubleError
 from latentmdp.experiments.run_spec import Plain
-
-if TYPE_CHECKING:
-    from latentmdp.learning.run import Run
+from latentmdp.experiments.store import TroubleError
+from latentmdp.learning.folder import locked
+from latentmdp.learning.run import Run, load_run
 
 
 class Checkpoint:
@@ -34,8 +28,6 @@ class Checkpoint:
 
     def load(self) -> Run | None:
         """The run as it was left; None if there is none that can be read."""
-        from latentmdp.learning.run import load_run
-
         if self._place is None or not self._place.is_dir() or not self._lock():
             return None
         with suppress(ModelError):
@@ -52,8 +44,6 @@ class Checkpoint:
             raise TroubleError(str(error)) from None
 
     def _lock(self) -> bool:
-        from latentmdp.learning.folder import locked  # loads the kernels, which a driver can spare
-
         if not self._locked and self._place is not None:
             try:
                 self._held.enter_context(locked(self._place))
@@ -62,11 +52,3 @@ class Checkpoint:
                 return False
             self._locked = True
         return self._locked
-
-
-def remove_checkpoint(folder: Path, id: str) -> None:
-    """After the run is in the store."""
-    with suppress(OSError):
-        for entry in os.scandir(folder / "checkpoints"):
-            if entry.name.startswith(f"{id}-"):
-                shutil.rmtree(entry.path, ignore_errors=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
+from latentmdp.experiments.run_spec import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ def with_learners(table: pd.DataFrame) -> pd.DataFrame:
     for name in OPTIONS:
         if name in table.columns:
             several = table.groupby("algorithm")[name].transform("nunique") > 1
-            shown = f" {name}=" + table[name].map(lambda x: f"{x:g}" if _is_number(x) else str(x))
+            shown = f" {name}=" + table[name].map(lambda x: f"{x:g}" if is_number(x) else str(x))
             words = words.where(~several, words + shown)
     return table.assign(learner=words)
 
@@ -41,16 +42,14 @@ def with_learners(table: pd.DataFrame) -> pd.DataFrame:
 def group_columns(table: pd.DataFrame) -> list[str]:
     """What tells problems apart: the model, the keys that were swept, the class, the episodes.
 
-    Swept keys are the columns between `model` and `algorithm`, as a study's table has them.
+    Swept keys are the columns between `model` (or `task`, for calls of functions) and `algorithm`,
+    as a study's table has them.
     """
     names = list(table.columns)
-    first, stop = names.index("model"), names.index("algorithm")
-    swept = names[first:stop] if first < stop else ["model"]
+    first = min(names.index(name) for name in ("task", "model") if name in names)
+    stop = names.index("algorithm")
+    swept = names[first:stop] if first < stop else names[first : first + 1]
     return [*swept, *(name for name in ("policy_class", "episodes") if name in names)]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ def performance_profile(
     import pandas as pd
 
     table = with_learners(table)
-    _check_columns(table, metric, by)
+    check_columns(table, metric, by)
     groups = [name for name in group_columns(table) if name != by]
     wide = table.pivot_table(index=[*groups, "seed"], columns=by, values=metric, aggfunc="first")
     if (wide < 0).any(axis=None):
@@ -233,7 +232,7 @@ def _signed_rank(d: Floats) -> float:
 
 
 def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: float) -> None:
-    _check_columns(table, metric, by)
+    check_columns(table, metric, by)
     if not 0.0 < level < 1.0:
         raise ModelError(f"level must lie strictly between 0 and 1; it is {level}")
     there = list(dict.fromkeys(table[by]))
@@ -243,8 +242,9 @@ def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: flo
             raise ModelError(f"{name!r} must be a value of {by}; there are {names}")
 
 
-def _check_columns(table: pd.DataFrame, metric: str, by: str) -> None:
-    for name in (metric, by, "seed", "model", "algorithm"):
+def check_columns(table: pd.DataFrame, metric: str, by: str) -> None:
+    """Refuse a table without these columns, or without those of a study of learners."""
+    for name in (metric, by, "seed", "algorithm", "task" if "task" in table else "model"):
         if name not in table.columns:
             names = ", ".join(map(str, table.columns))
             raise ModelError(f"the table must have the column {name!r}; it has {names}")

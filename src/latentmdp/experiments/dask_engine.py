@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -19,6 +20,7 @@ from latentmdp._interrupts import interrupts_held
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import MOST_DEATHS, Finished, died
 from latentmdp.experiments.run_spec import Plain
+from latentmdp.experiments.tasks import perform
 
 CONNECT_SECONDS = 20.0
 WORKERS_SECONDS = 1.0  # between looks at how many workers there are
@@ -26,10 +28,6 @@ WORKERS_SECONDS = 1.0  # between looks at how many workers there are
 
 def perform_text(text: str) -> str:
     """A task on a worker: text in, text out, as for processes."""
-    import os
-
-    from latentmdp.experiments.tasks import perform
-
     os.environ["LATENTMDP_QUIET"] = "1"
     return json.dumps(perform(json.loads(text)))
 
@@ -46,7 +44,8 @@ class DaskEngine:
                 "engine dask needs the package distributed: pip install 'latentmdp[cluster]'"
             ) from None
         self._address, self._cluster = scheduler, None
-        for name in ("distributed", "distributed.client"):  # we say it in our own words
+        # we say it in our own words; the last one logs results that a lost scheduler did not send
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if scheduler is None:
             # a compiled kernel does not let its process answer; that is no reason to give it up

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.experiments.compare import group_columns, with_learners
+from latentmdp.experiments.compare import check_columns, group_columns, with_learners
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEAST_SIZES = 3  # two points always lie on a line
+LEAST_SIZES = 3  # of a key whose exponents are worth a part of the page
 
 
 def swept_numbers(table: pd.DataFrame) -> list[str]:
@@ -32,25 +32,27 @@ def swept_numbers(table: pd.DataFrame) -> list[str]:
 def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataFrame:
     """Least-squares slopes of `log metric` on `log key`: mean over seeds, Student's 95% interval.
 
-    One row per learner and rest of the problem: `seeds, exponent, lower, upper`. Runs without a
-    metric above 0 are left out; a seed counts if it has three sizes.
+    One row per learner and rest of the problem: `seeds, exponent, lower, upper`, where seeds are
+    the replicates and one alone has no interval. Runs without a metric above 0 are left out; a seed
+    counts if it has two sizes.
     """
     import pandas as pd
     from scipy import stats
 
     table = with_learners(table)
+    check_columns(table, metric, key)
     table = table[table[key].notna()]
     groups = [name for name in group_columns(table) if name != key]
     rows = []
     for place, part in table.groupby([*groups, "learner"], sort=False, dropna=False):
         slopes = []
         for _, one in part[part[metric] > 0].groupby("seed"):
-            if one[key].nunique() >= LEAST_SIZES:
+            if one[key].nunique() >= 2:
                 slopes.append(float(np.polyfit(np.log(one[key]), np.log(one[metric]), 1)[0]))
         if not slopes:
             continue
         mean, n = float(np.mean(slopes)), len(slopes)
-        half = 0.0
+        half = np.nan
         if n > 1:
             half = float(stats.t.ppf(0.975, n - 1) * np.std(slopes, ddof=1) / np.sqrt(n))
         row = dict(zip([*groups, "learner"], place, strict=True))

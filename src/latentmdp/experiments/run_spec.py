@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 Plain = dict[str, Any]
@@ -24,6 +25,11 @@ def content_key(content: Plain) -> str:
     """
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, of Python or NumPy; truth values are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

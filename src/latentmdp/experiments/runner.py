@@ -6,6 +6,7 @@ whose optimum is not known yet waits for it; each optimum is planned once, as a 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections import deque
@@ -17,11 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from latentmdp._interrupts import StopRequest
 from latentmdp.errors import ModelError
-from latentmdp.experiments.checkpoint import remove_checkpoint
 from latentmdp.experiments.engines import Engine, wait_for_stop
 from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec
-from latentmdp.experiments.store import Optimum, Store
-from latentmdp.experiments.tasks import policy_file
+from latentmdp.experiments.store import Optimum, Store, policy_file
 
 if TYPE_CHECKING:
     from latentmdp.experiments.spec import StudySpec
@@ -195,7 +194,7 @@ class Runner:
             self._take_optimum(task, outcome)
         else:
             self._store.put_run(run.key, run.id, run.content, outcome)
-            remove_checkpoint(self._folder, run.id)
+            _remove_checkpoint(self._folder, run.id)
         self._listener.finished(task, outcome)
 
     def _take_optimum(self, task: Plain, outcome: Plain) -> None:
@@ -217,3 +216,11 @@ class Runner:
                 key = re.search(rf"-([0-9a-f]{{{KEY_LENGTH}}})-[^-]*$", place.name)
                 if key and self._store.state(key.group(1)) is not None:
                     shutil.rmtree(place, ignore_errors=True)
+
+
+def _remove_checkpoint(folder: Path, id: str) -> None:
+    """After the run is in the store."""
+    with suppress(OSError):
+        for entry in os.scandir(folder / "checkpoints"):
+            if entry.name.startswith(f"{id}-"):
+                shutil.rmtree(entry.path, ignore_errors=True)

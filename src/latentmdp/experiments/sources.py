@@ -1,6 +1,8 @@
 """Where models and code of a study come from: spec strings, files, Python files."""
 
 import hashlib
+import importlib
+import importlib.util
 import os
 from functools import cache
 from pathlib import Path
@@ -79,9 +81,7 @@ def import_file(path: str, digest: str) -> ModuleType:
 
     A file may add algorithms, but not replace those that are there: other runs use them.
     """
-    import importlib.util
-
-    from latentmdp.optimism.confidence import RULES
+    from latentmdp.optimism.confidence import RULES  # loads the kernels
 
     with opened(path) as file:
         raw = file.read()
@@ -102,8 +102,6 @@ def import_file(path: str, digest: str) -> ModuleType:
 
 def find_function(content: Plain, where: Plain) -> Any:
     """The function of a task."""
-    import importlib
-
     if "python" in content:
         module, name = import_file(where["python"], content["python"]), where["function"]
         place = where["python"]

@@ -23,12 +23,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.lines import Document
-from latentmdp.experiments.run_spec import Plain, RunSpec
+from latentmdp.experiments.run_spec import Plain, RunSpec, is_number
 from latentmdp.experiments.sources import ModelSources, code_digest, split_function
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OPTIONS = {
     "episodes": "episodes",
@@ -42,10 +47,11 @@ OPTIONS = {
 DEFAULTS: Plain = {"episodes": 10**6}
 KEEP = ("runs", "tables", "policies", "audits")
 MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize")
-TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", *OPTIONS)
+TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits", *OPTIONS)
 MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)
 ALGORITHM = ("name", "algorithm", "python", *OPTIONS)
-TASK = ("name", "function", "arguments", "sweep", "seeds")
+WORDS = ("size", "setting", "note")  # about a task, for its page; `size` is what it sweeps
+TASK = ("name", "function", "arguments", "sweep", "seeds", "exponent", *WORDS)
 MOST_SEEDS = 10**7
 
 Where = tuple[str | int, ...]
@@ -61,11 +67,13 @@ class StudySpec:
         self.title = self._text(values, "title", ())
         self.folder = self._text(values, "folder", ())
         self.keep = self._keep(values)
+        self.limits = self._limits(values)
         self._top = values
         self._sources = ModelSources(base)
         self._models = self._entries("models", MODEL, "model")
         self._algorithms = self._entries("algorithms", ALGORITHM, "algorithm")
         self._tasks = self._entries("tasks", TASK, "function")
+        self.about = self._about()
         if bool(self._models) != bool(self._algorithms):
             missing = "algorithms" if self._models else "models"
             raise document.refusal((), f"a study of learners needs {missing}; there are none")
@@ -80,6 +88,17 @@ class StudySpec:
         for cell, seeds in self._cells():
             for seed in seeds:
                 yield cell.run(seed)
+
+    def within_limits(self, table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Runs that count in exponents and comparisons, and those with a column above its limit."""
+        over = np.zeros(len(table), dtype=bool)
+        for name, most in self.limits.items() if len(table) else ():
+            if name not in table:
+                names = ", ".join(map(str, table.columns))
+                text = f"limits must name columns of the table ({names}); it has {name!r}"
+                raise self._document.refusal(("limits",), text)
+            over |= (table[name] > most).to_numpy()
+        return table[~over], table[over]
 
     @property
     def needs_policies(self) -> bool:
@@ -124,6 +143,31 @@ class StudySpec:
                     ("keep",), f"keep must be among {', '.join(KEEP)}; it has {name!r}"
                 )
         return tuple(name for name in KEEP if name in keep)
+
+    def _limits(self, values: Plain) -> dict[str, float]:
+        limits = values.get("limits", {})
+        if not isinstance(limits, dict) or not all(map(is_number, limits.values())):
+            raise self._document.refusal(
+                ("limits",), f"limits must be like {{ short = 1e-9 }}; it is {limits!r}"
+            )
+        return limits
+
+    def _about(self) -> dict[str, Plain]:
+        """What the page says about each task, by its name; `exponent` is the one of a theorem."""
+        found: dict[str, Plain] = {}
+        for i, task in enumerate(self._tasks):
+            about: Plain = {
+                key: self._text(task, key, ("tasks", i)) for key in WORDS if key in task
+            }
+            if "exponent" in task:
+                if not is_number(task["exponent"]):
+                    raise self._document.refusal(
+                        ("tasks", i, "exponent"),
+                        f"exponent must be a number; it is {task['exponent']!r}",
+                    )
+                about["exponent"] = task["exponent"]
+            found[str(task.get("name", task["function"]))] = about
+        return found
 
     def _check_names(self) -> None:
         """Names that a table could not tell apart are refused."""
@@ -327,9 +371,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _whole(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return float(value).is_integer()
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 def _named(entry: Any) -> bool:

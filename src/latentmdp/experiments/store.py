@@ -43,6 +43,10 @@ _SCHEMA = (
 )
 
 
+class TroubleError(Exception):
+    """Files cannot be written: no fault of the run, which is to be done again."""
+
+
 class Row(NamedTuple):
     """A run that is over."""
 
@@ -217,6 +221,11 @@ class Store:
                 yield
             finally:
                 self._db.execute("COMMIT")
+
+
+def policy_file(folder: Path, key: str) -> Path:
+    """Where an optimum's policy lies."""
+    return folder / "optima" / f"{key}.npz"
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

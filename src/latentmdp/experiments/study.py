@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from latentmdp._interrupts import StopRequest, interrupts_set
 from latentmdp.errors import ModelError
+from latentmdp.experiments.compare import Comparison, compare, performance_profile
+from latentmdp.experiments.dask_engine import DaskEngine
 from latentmdp.experiments.engines import Engine, Processes
+from latentmdp.experiments.exponents import exponents
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.run_spec import Plain, RunSpec
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Row, Store
+from latentmdp.formats import save
 from latentmdp.formats.files import PathLike, as_path, make_folder, shown
+from latentmdp.model import LatentMDP
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from latentmdp.experiments.compare import Comparison
     from latentmdp.learning.run import Run
-    from latentmdp.model import LatentMDP
 
 ENGINES = ("processes", "dask")
 MOST_JOBS = 10_000
@@ -179,27 +182,25 @@ class Study:
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
 
+    def counted(self) -> pd.DataFrame:
+        """The rows of `table` that are within the study's limits."""
+        return self.spec.within_limits(self.table())[0]
+
     def compare(self, a: str, b: str, **how: Any) -> Comparison:
         """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
 
         Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
         `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
         """
-        from latentmdp.experiments.compare import compare  # which loads slowly
-
-        return compare(self.table(), a, b, **how)
+        return compare(self.counted(), a, b, **how)
 
     def profile(self, metric: str = "regret") -> pd.DataFrame:
         """How often each learner is within a factor of the best: `learner, factor, share`."""
-        from latentmdp.experiments.compare import performance_profile  # which loads slowly
-
-        return performance_profile(self.table(), metric=metric)
+        return performance_profile(self.counted(), metric=metric)
 
     def exponents(self, key: str, metric: str = "regret") -> pd.DataFrame:
         """How the metric grows with a swept key: slopes on logarithmic axes, with intervals."""
-        from latentmdp.experiments.exponents import exponents  # which loads slowly
-
-        return exponents(self.table(), key, metric)
+        return exponents(self.counted(), key, metric)
 
     def _rows(
         self, only: str | None = None, curve: bool = False
@@ -253,8 +254,6 @@ def _engine(name: str, jobs: int | None, scheduler: str | None) -> Callable[[], 
         if scheduler is not None:
             raise ModelError("a scheduler's address goes with engine='dask'")
         return lambda: Processes(workers)
-    from latentmdp.experiments.dask_engine import DaskEngine
-
     return lambda: DaskEngine(workers, scheduler)
 
 
@@ -309,8 +308,6 @@ def _entries(given: Any) -> list[tuple[str | None, Any]]:
 
 
 def _model_entry(entry: tuple[str | None, Any], folder: Path) -> Plain:
-    from latentmdp.model import LatentMDP
-
     name, value = entry
     if isinstance(value, LatentMDP):
         found: Plain = {"model": _saved_model(value, folder)}
@@ -332,8 +329,6 @@ def _algorithm_entry(entry: tuple[str | None, Any]) -> Plain:
 
 def _saved_model(model: LatentMDP, folder: Path) -> str:
     """Its file in the study's folder, where workers read it."""
-    from latentmdp.formats import save
-
     path = make_folder(folder / "models").absolute() / f"{model.digest}.npz"
     if not path.exists():
         save(model, path)
@@ -345,7 +340,7 @@ def load_runs(folder: PathLike) -> list[Run]:
 
     Of a study's folder only finished runs are read. It must have been run with `keep = ["runs"]`.
     """
-    from latentmdp.learning.run import load_run
+    from latentmdp.learning.run import load_run  # loads the kernels
 
     place = as_path(folder)
     if not place.is_dir():
@@ -358,7 +353,13 @@ def load_runs(folder: PathLike) -> list[Run]:
                 f'{shown(place)} must hold runs; the study has kept none (keep = ["runs"] does)'
             )
         return [load_run(place / "runs" / name) for name in names]
-    files = sorted(place.rglob("run.npz"), key=lambda p: [(len(part), part) for part in p.parts])
-    if not files:
+    folders = run_folders(place)
+    if not folders:
         raise ModelError(f"{shown(place)} must hold runs; no run.npz is in it or below")
-    return [load_run(file.parent) for file in files]
+    return [load_run(folder) for folder in folders]
+
+
+def run_folders(place: Path) -> list[Path]:
+    """Folders of saved runs in a folder and below; `2` comes before `10`."""
+    files = sorted(place.rglob("run.npz"), key=lambda p: [(len(part), part) for part in p.parts])
+    return [file.parent for file in files]

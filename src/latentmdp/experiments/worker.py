@@ -4,6 +4,7 @@ It knows nothing of the program that started it: no `__main__` is imported again
 needs no guard in scripts and works in notebooks.
 """
 
+import faulthandler
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import threading
 from typing import Any, TextIO
 
 from latentmdp._interrupts import StopRequest, ignore_interrupts
+from latentmdp.experiments.tasks import perform
 
 # what a worker is started with; its arguments are the paths where modules are found
 PROGRAM = (
@@ -21,16 +23,11 @@ PROGRAM = (
 
 def main() -> None:
     """Do tasks until the driver closes the pipe, or is gone."""
-    import faulthandler
-
     ignore_interrupts()
     os.environ["LATENTMDP_QUIET"] = "1"
     faulthandler.enable()
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what tasks print must not get between the outcomes
-
-    from latentmdp.experiments.tasks import perform
-
     stop = StopRequest()
     tasks = _Inbox(sys.stdin, stop)
     _send(channel, {"ready": os.getpid()})

@@ -63,7 +63,7 @@ def _explorer_data(fit: Fit, decision: Decision) -> dict[str, Any]:
         for name, plan in (("with memory", decision.memory), ("without memory", decision.markov))
     ]  # fmt: skip
     models = [world(fit.model) | {"userUnits": False}]
-    return {"plans": [], "scaling": [], "sources": sources, "models": models}
+    return {"plans": [], "sources": sources, "models": models}
 
 
 def _words(interval: Interval, level: float) -> str:

@@ -13,6 +13,7 @@ from latentmdp.report.html import number, tag
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 62, 28, 24, 44  # room for the axes
 DASHES = ("", "7 3", "2 3", "9 3 2 3")  # with eight colours: 32 kinds of lines
+REFERENCE = -1  # the kind of a thin dashed line without dots, for a slope to compare with
 
 
 class Line(NamedTuple):
@@ -158,12 +159,15 @@ def _band(line: Line, x: Axis, y: Axis) -> Markup:
 def _curve(line: Line, x: Axis, y: Axis, dots: bool) -> Markup:
     px, py = x.place(line.x), y.place(line.y)
     title = tag("title", line.name)
+    dots = (dots or len(px) == 1) and line.kind != REFERENCE
     marks = [tag("circle", cx=f"{a:.1f}", cy=f"{b:.1f}", r=3, fill=f"var(--c{line.kind % 8})")
-             for a, b in zip(px, py, strict=True)] if dots or len(px) == 1 else []  # fmt: skip
+             for a, b in zip(px, py, strict=True)] if dots else []  # fmt: skip
     return tag("g", title, _stroke("path", line.kind, d=f"M{_points(px, py)}"), *marks)
 
 
 def _stroke(name: str, kind: int, **attributes: str) -> Markup:
+    if kind == REFERENCE:
+        return tag(name, fill="none", stroke="var(--soft)", stroke_dasharray="5 4", **attributes)
     dashes = DASHES[kind // 8 % len(DASHES)] or None
     return tag(
         name, fill="none", stroke=f"var(--c{kind % 8})", stroke_width=2, stroke_dasharray=dashes,

@@ -7,7 +7,8 @@ is drawn here, so the page opens at once also with thousands of runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from latentmdp.experiments.compare import (
     with_learners,
 )
 from latentmdp.experiments.exponents import exponents, swept_numbers
+from latentmdp.experiments.run_spec import is_number
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.report.frame import render_page
 from latentmdp.report.html import Figure, count, number, section, table, tag
-from latentmdp.report.static_chart import Line, legend, line_chart
+from latentmdp.report.static_chart import REFERENCE, Line, legend, line_chart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +44,18 @@ def write_study_page(
     *,
     title: str,
     notes: Sequence[str] = (),
+    about: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Write the page of a study's finished runs. `notes`: sentences about the rest of it."""
+    """Write the page of a study's finished runs. `notes`: sentences about the rest of it.
+
+    `about`: what the study's file says of its tasks (`StudySpec.about`).
+    """
     if not len(runs):
         raise ModelError("a study's page needs at least one finished run; there is none yet")
-    if not {"model", "algorithm", "seed", "regret"} <= set(runs.columns):
+    if not {"algorithm", "seed", "regret"} <= set(runs.columns):
         raise ModelError(
-            "the runs of a study's page must be learners'; these are calls of functions"
+            "the runs of a study's page must be learners', or of functions with an algorithm and a "
+            "regret; these are not"
         )
     runs = with_learners(runs)
     groups = _telling(runs)
@@ -64,7 +71,7 @@ def write_study_page(
         parts.append(("regret", "Regret", _regret(with_learners(curves), groups, names)))
     swept = swept_numbers(runs)
     if swept:
-        parts.append(("scaling", "Scaling", _scaling(runs, swept, names)))
+        parts.append(("scaling", "Scaling", _scaling(runs, swept, names, about)))
     if len(names) > 1 and runs["seed"].nunique() > 1:
         parts.append(("compare", "Who beats whom", _comparisons(runs, groups, names)))
     if len(names) > 1 and _problems(runs, groups) > 1:
@@ -75,9 +82,9 @@ def write_study_page(
 
 
 def _telling(runs: pd.DataFrame) -> list[str]:
-    """The model, and those of the other columns that tell problems apart in this study."""
+    """The model or task, and the other columns that tell problems apart in this study."""
     columns = group_columns(runs)
-    return [c for c in columns if c == "model" or runs[c].nunique(dropna=False) > 1]
+    return [c for c in columns if c in ("model", "task") or runs[c].nunique(dropna=False) > 1]
 
 
 def _problems(runs: pd.DataFrame, groups: Sequence[str]) -> int:
@@ -89,10 +96,10 @@ def _summary(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
     rows = []
     for key, part in runs.groupby([*groups, "learner"], sort=False, dropna=False):
         regret = part["regret"]
-        value = part["final_value"].median() if "final_value" in part else np.nan
+        value = f"{part['final_value'].median():.6g}" if "final_value" in part else "–"
         rows.append((
             label(groups, key[:-1]), key[-1], len(part), float(regret.median()),
-            float(regret.min()), float(regret.max()), Figure(f"{value:.6g}"),
+            float(regret.min()), float(regret.max()), Figure(value),
             round(float(part["seconds"].median()), 2) if "seconds" in part else Figure("–"),
         ))  # fmt: skip
     headers = [
@@ -140,20 +147,30 @@ def _median_line(part: pd.DataFrame, name: str, kind: int) -> Line | None:
     return Line(name, kind, x, middle.to_numpy(), *band)
 
 
-def _scaling(runs: pd.DataFrame, swept: Sequence[str], names: Sequence[str]) -> Markup:
+def _scaling(
+    runs: pd.DataFrame,
+    swept: Sequence[str],
+    names: Sequence[str],
+    about: Mapping[str, Mapping[str, Any]],
+) -> Markup:
     """Exponents of regret in each numeric key that was swept."""
     words = (
         "How regret grows with a size that was swept: the slope on logarithmic axes, fitted for "
         "each seed; the exponent is their mean, with Student's 95% interval over seeds. Dots are "
-        "geometric means over seeds."
+        "geometric means over seeds, bands go from the lowest to the highest."
     )
+    if any("exponent" in one for one in about.values()):
+        words += (
+            " The dashed line has the theorem's slope and is drawn through the first learner's "
+            "points. The theorem is an upper bound: a smaller exponent does not contradict it."
+        )
     parts: list[Any] = [tag("p", words), legend(names)]
     for key in swept:
         others = [name for name in _telling(runs) if name != key]
         found = exponents(runs, key)
         rows = [
             (label(others, row[others]), row["learner"], int(row["seeds"]),
-             Figure(f"{row['exponent']:.3f}"),
+             _power(_told(about, row).get("exponent")), _power(row["exponent"]),
              Figure("–" if row["seeds"] < 2 else f"{row['lower']:.3f} to {row['upper']:.3f}"))
             for _, row in found.iterrows()
         ]  # fmt: skip
@@ -161,23 +178,45 @@ def _scaling(runs: pd.DataFrame, swept: Sequence[str], names: Sequence[str]) -> 
         for place, part in runs[(runs["regret"] > 0) & runs[key].notna()].groupby(
             others, sort=False, dropna=False
         ):
-            heading = label(others, place)
+            heading, told = label(others, place), _told(about, part.iloc[0])
+            size = told.get("size", key)
+            lines = [_by_size(part, key, name, i) for i, name in enumerate(names)]
+            if "exponent" in told:
+                lines.append(_of_slope(told["exponent"], next(a for a in lines if len(a.x))))
             chart = line_chart(
-                [_by_size(part, key, name, i) for i, name in enumerate(names)], x_label=key,
-                y_label="regret", dots=True, description=f"Regret by {key}: {heading}",
+                lines, x_label=size, y_label="regret", dots=True,
+                description=f"Regret by {size}: {heading}",
             )  # fmt: skip
-            panels.append(tag("div", tag("h3", heading), chart, class_="panel"))
-        headers = ["problem", "learner", "seeds", "exponent", "interval"]
+            texts = [told[name] for name in ("setting", "note") if name in told]
+            below = (tag("p", text, class_="small soft") for text in texts)
+            panels.append(tag("div", tag("h3", heading), chart, *below, class_="panel"))
+        headers = ["problem", "learner", "seeds", "theorem", "exponent", "interval"]
         parts += [tag("h3", f"In {key}"), tag("div", *panels, class_="panels")]
         parts.append(_sortable(f"Exponents in {key}", headers, rows))
     return section("scaling", "Scaling", *parts)
 
 
+def _told(about: Mapping[str, Mapping[str, Any]], row: pd.Series) -> Mapping[str, Any]:
+    """What the file says about a run's task."""
+    return about.get(str(row.get("task")), {})
+
+
+def _power(exponent: float | None) -> Figure:
+    return Figure("–" if exponent is None else f"{exponent:z.3f}")
+
+
 def _by_size(part: pd.DataFrame, key: str, name: str, kind: int) -> Line:
-    """The geometric mean of a learner's regret at each size."""
+    """A learner's regret at each size: geometric mean, lowest, highest."""
     own = part[part["learner"] == name]
-    mean = np.exp(np.log(own["regret"]).groupby(own[key]).mean())
-    return Line(name, kind, mean.index.to_numpy(np.float64), mean.to_numpy(np.float64))
+    found = np.log(own["regret"]).groupby(own[key]).agg(["mean", "min", "max"])
+    x = found.index.to_numpy(np.float64)
+    return Line(name, kind, x, *np.exp(found.to_numpy(np.float64).T))
+
+
+def _of_slope(slope: float, line: Line) -> Line:
+    """The line of this slope through the other's centre, on logarithmic axes."""
+    x, y = np.log(line.x), np.log(line.y)
+    return Line(f"slope {slope:g}", REFERENCE, line.x, np.exp(y.mean() + slope * (x - x.mean())))
 
 
 def _comparisons(runs: pd.DataFrame, groups: list[str], names: Sequence[str]) -> Markup:
@@ -250,21 +289,17 @@ def label(groups: Sequence[str], values: Iterable[Any]) -> str:
     for name, value in zip(groups, values, strict=True):
         if isinstance(value, float) and math.isnan(value):
             continue  # a key of other models
-        if name in ("model", "policy_class"):
+        if name in ("model", "task", "policy_class"):
             words.append(str(value))
         else:
-            shown = number(_plain(value)) if _numeric(value) else str(value)
+            shown = number(_plain(value)) if is_number(value) else str(value)
             words.append(f"{name} {shown}")
     return ", ".join(words)
 
 
-def _numeric(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
-
-
 def _plain(value: Any) -> Any:
     """A number as Python has it, whole ones as such; everything else as it is."""
-    if not _numeric(value):
+    if not is_number(value):
         return value
     found = float(value)
     return int(found) if found.is_integer() and abs(found) < 2**53 else found

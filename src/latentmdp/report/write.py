@@ -1,6 +1,5 @@
 """`write_report`: one self-contained HTML file about runs, readable offline."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +15,12 @@ from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
-from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
-from latentmdp.report.study import Study, load_study
 
 if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
-    "data", "random", "episode", "svg", "scale", "chart", "charts", "scaling", "views", "shades",
+    "data", "random", "episode", "svg", "scale", "chart", "charts", "views", "shades",
     "explorer", "main", "theme",
 )  # fmt: skip
 NEED = "Charts and the episode explorer need JavaScript; tables and text do not."
@@ -35,7 +32,6 @@ def write_report(
     *,
     plan: "Plan | Sequence[Plan] | Mapping[str, Plan] | None" = None,
     audit: Any = None,
-    study: "Study | PathLike | Sequence[Study | PathLike] | None" = None,
     title: str | None = None,
     phases: int = 12,
     progress: Callable[[str], None] = lambda text: None,
@@ -48,7 +44,6 @@ def write_report(
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
-    `study`: scaling studies to plot, or folders with a `study.json`; then `runs` may be empty.
     `progress` is told, in words, what is being done. `units`: `model`, or `user` for values and
     regret in the units of the rewards before `normalized()` (default: `user` where a run is given
     so, as by `learn(..., normalize=True)`).
@@ -57,32 +52,23 @@ def write_report(
     if units is None:
         units = "user" if any(run is not run.itself for run in found) else "model"
     found = [run.itself for run in found]
-    given = [study] if isinstance(study, (Study, str, os.PathLike)) else study or []
-    studies = [one if isinstance(one, Study) else load_study(one) for one in given]
-    if not found and not studies:
-        raise ModelError("a report needs at least one run or study; it was given none")
+    if not found:
+        raise ModelError("a report needs at least one run; it was given none")
     if not isinstance(phases, int) or phases < 0:
         raise ModelError(f"phases must be a whole number of at least 0; it is {phases!r}")
     if units not in ("model", "user"):
         raise ModelError(f"units must be model or user; it is {units!r}")
     plans = _named(plan, lambda p: f"{getattr(p, 'policy_class', 'no')} class")
     audits = _named(audit, lambda a: "audit")
-    if plans and not found:
-        raise ModelError("planning certificates are about a run's model; no run was given")
     for name, one in plans:
         check_made_for(one, found[0].model, f"the plan ({name})")
     shown = found
     if units == "user":
         shown = [run.in_user_units() for run in found]
         plans = [(name, one.in_user_units()) for name, one in plans]
-    data: dict[str, Any] = {"plans": [], "sources": [], "scaling": scaling_data(studies)}
-    data |= content(found, shown, plans, phases, folders, progress) if found else {}
-    parts = _sections(found, shown, data, plans, audits) if found else []
-    if studies:
-        parts.insert(max(len(parts) - 1, 0), ("scaling", "Scaling", scaling_section(studies)))
-        data.setdefault("lead", study_lead(studies))
-    title = title or (_title(found) if found else studies[0].title)
-    html = render_page(title, data.pop("lead"), parts, data, SCRIPTS, NEED)
+    data = content(found, shown, plans, phases, folders, progress)
+    parts = _sections(found, shown, data, plans, audits)
+    html = render_page(title or _title(found), data.pop("lead"), parts, data, SCRIPTS, NEED)
     write_atomically(path, writer_of(html.encode("utf-8")))
     return Path(path)
 

@@ -2,9 +2,8 @@
 // pointer or, with the arrow keys, under the cursor.
 //
 // options: { label, xLabel, yLabel, series, xLog, yLog, steps, height, yMin, yMax, x: how to write it,
-//            whole: x are whole numbers, places: the only x there are }
-// series: { name, tone, dash, x, y, low, high, thin, off, mark, dots, line }
-//         (mark: one point with a symbol; dots: [x, y] of all seeds, drawn with `line` in place of x, y)
+//            whole: x are whole numbers }
+// series: { name, tone, dash, x, y, low, high, thin, off, mark } (mark: one point with a symbol)
 
 class Chart {
   constructor(host, options) {
@@ -46,7 +45,7 @@ class Chart {
 
   drawLegend() {
     this.legend.replaceChildren(...this.options.series.map((s) => {
-      const sample = s.dots ? dot(s.shape, 13, 5, s.tone) : s.mark
+      const sample = s.mark
         ? svg("path", { d: "M13 0 L18 5 L13 10 L8 5 Z", style: { fill: s.tone } })
         : svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": s.thin ? 1.5 : 2.6, "stroke-dasharray": s.dash, style: { stroke: s.tone } });
       const key = svg("svg", { viewBox: "0 0 26 10", "aria-hidden": "true" }, sample);
@@ -67,7 +66,7 @@ class Chart {
     const [left, right, top, bottom] = [this.width < 520 ? 54 : 66, 30, 22, 42];
     const positive = (x, log) => x !== null && (!log || x > 0);
     const xs = this.shown.flatMap((s) => s.x).filter((x) => positive(x, xLog));
-    const ys = this.shown.flatMap((s) => [s.y, s.low ?? [], s.high ?? [], s.line?.y ?? []].flat()).filter((y) => positive(y, yLog));
+    const ys = this.shown.flatMap((s) => [s.y, s.low ?? [], s.high ?? []].flat()).filter((y) => positive(y, yLog));
     const least = (values, otherwise) => values.reduce((a, b) => Math.min(a, b), values.length ? Infinity : otherwise);
     const most = (values, otherwise) => values.reduce((a, b) => Math.max(a, b), values.length ? -Infinity : otherwise);
     let [low, high] = [least(ys, yLog ? 0.1 : 0), most(ys, 1)];
@@ -75,7 +74,6 @@ class Chart {
     else [low, high] = [this.options.yMin ?? Math.min(0, low), this.options.yMax ?? high * 1.04];
     this.x = makeScale(xLog ? least(xs, 1) : Math.min(0, least(xs, 0)), most(xs, 10), left, this.width - right, xLog);
     this.y = makeScale(low, high, this.height - bottom, top, yLog);
-    if (this.options.places && this.options.places.length <= 8) this.x.ticks = this.options.places;
 
     const picture = svg("svg", { viewBox: `0 0 ${this.width} ${this.height}`, role: "img", tabindex: 0, "aria-label": `${label}. ${this.ends()} Arrow keys read values.` });
     for (const tick of this.y.ticks) {
@@ -116,12 +114,6 @@ class Chart {
       picture.append(svg("path", { d: `M${x} ${y - 7} l7 7 l-7 7 l-7 -7 Z`, style: { fill: s.tone } }));
       return;
     }
-    if (s.dots) {
-      const [x, y] = s.line ? [s.line.x, s.line.y] : [[], []];
-      if (s.line) picture.append(svg("line", { x1: this.x(x[0]), x2: this.x(x[1]), y1: this.y(y[0]), y2: this.y(y[1]), "stroke-width": 1.8, style: { stroke: s.tone } }));
-      for (const [dx, dy] of s.dots) picture.append(dot(s.shape, this.x(dx), this.y(dy), s.tone));
-      return;
-    }
     if (s.low) {
       const floor = yLog ? this.y.low : null;
       const lows = s.low.map((y) => (y === null ? null : floor === null ? y : Math.max(y, floor)));
@@ -150,7 +142,7 @@ class Chart {
   }
 
   key(event) {
-    const grid = this.options.places ?? (this.shown[0] ?? { x: [] }).x;
+    const grid = (this.shown[0] ?? { x: [] }).x;
     const at = this.cursor === null ? grid.length - 1 : Math.max(0, grid.findIndex((x) => x >= this.cursor));
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: grid.length - 1, PageUp: at - 15, PageDown: at + 15 }[event.key];
     if (event.key === "Escape") this.leave();
@@ -162,7 +154,6 @@ class Chart {
 
   read(x) {
     x = Math.min(this.x.high, Math.max(this.x.low, x));
-    if (this.options.places) x = nearest(this.options.places, x);
     if (this.options.whole) x = Math.round(x);
     this.cursor = x;
     const write = this.options.x ?? short;
@@ -189,7 +180,6 @@ class Chart {
 
   valueOf(s, x) {
     if (s.mark) return s.y[0];
-    if (s.dots) return s.x.includes(x) ? s.y[s.x.indexOf(x)] : null;
     return valueAt(s.x, s.y, x, this.options.steps && !s.thin);
   }
 
@@ -202,7 +192,7 @@ class Chart {
   asTable() {
     const series = this.options.series.slice(0, 12);
     const last = Math.max(...series.map((s) => s.x[s.x.length - 1]));
-    const marks = this.options.places ?? (this.options.whole ? powersUpTo(last) : [0, 1, 2, 3, 4].map((i) => (i * last) / 4));
+    const marks = this.options.whole ? powersUpTo(last) : [0, 1, 2, 3, 4].map((i) => (i * last) / 4);
     const write = this.options.x ?? short;
     const head = element("tr", {}, element("th", { scope: "col" }, this.options.xLabel), ...series.map((s) => element("th", { scope: "col", class: "number" }, s.name)));
     const rows = marks.map((x) => element("tr", {}, element("th", { scope: "row" }, write(x)), ...series.map((s) =>

@@ -10,7 +10,6 @@ place("chart-regret", (host) => regretChart(host, report));
 place("chart-value", (host) => valueChart(host, report));
 place("chart-updates", (host) => updatesChart(host, report));
 report.plans.forEach((plan, i) => place(`chart-plan-${i}`, (host) => planChart(host, plan, report)));
-report.scaling.forEach((panels, i) => panels.forEach((panel, j) => place(`chart-scaling-${i}-${j}`, (host) => scalingChart(host, panel))));
 place("explorer", (host) => {
   if (report.sources.length) new Explorer(host, report);
 });

@@ -51,9 +51,3 @@ function powersUpTo(last) {
   for (let k = 1; k < last; k *= 10) powers.push(k);
   return [...powers, last];
 }
-
-// The place whose logarithm is nearest.
-function nearest(places, x) {
-  const far = (place) => Math.abs(Math.log(place / x));
-  return places.reduce((a, b) => (far(b) < far(a) ? b : a));
-}
