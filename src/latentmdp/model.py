@@ -27,6 +27,7 @@ from latentmdp.horizons import checked_horizon, discounted_steps
 from latentmdp.horizons import checked_whole as checked_whole
 from latentmdp.repair import Repairs
 from latentmdp.totals import extreme_totals
+from latentmdp.units import NORMALISED, Conversion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -430,21 +431,26 @@ class LatentMDP:
 
         For values only: what is a difference of values has `difference_in_user_units`.
         """
-        steps = discounted_steps(self.horizon, self.discount)
-        return value * self.reward_scale + self.reward_shift * steps
+        return self.conversion.value(value)
 
     def difference_in_user_units(self, difference: Any) -> Any:
         """A difference of values in those units: regret, a gap, the value of information.
 
         The shift of the rewards cancels in it.
         """
-        return difference * self.reward_scale
+        return self.conversion.difference(difference)
+
+    @property
+    def conversion(self) -> Conversion:
+        """From this model's values to those of the rewards before `normalized()`."""
+        steps = discounted_steps(self.horizon, self.discount)
+        return Conversion(self.reward_scale, self.reward_shift * steps)
 
     @property
     def units(self) -> str:
         """`normalised units` where values are not in the units of the rewards that were given."""
         given = (self.reward_scale, self.reward_shift) == (1.0, 0.0)
-        return "" if given else "normalised units"
+        return "" if given else NORMALISED
 
     @property
     def units_in_words(self) -> str:

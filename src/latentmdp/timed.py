@@ -36,6 +36,7 @@ from latentmdp.timed_rows import (
     sums_checked,
     with_terminal,
 )
+from latentmdp.units import Conversion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,11 +275,16 @@ class TimedLatentMDP:
 
     def in_user_units(self, value: Any) -> Any:
         """A value of an episode (or an array) in the units before `normalized()`."""
-        return self.unrolled.in_user_units(value)
+        return self.conversion.value(value)
 
     def difference_in_user_units(self, difference: Any) -> Any:
         """A difference of values in those units: regret, a gap, the value of information."""
-        return self.unrolled.difference_in_user_units(difference)
+        return self.conversion.difference(difference)
+
+    @property
+    def conversion(self) -> Conversion:
+        """From this model's values to those of the rewards before `normalized()`."""
+        return self.unrolled.conversion
 
     # ------------------------------------------------------------------ reading
 

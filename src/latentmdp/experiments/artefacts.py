@@ -13,6 +13,7 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
+from latentmdp.units import Conversion
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -23,6 +24,14 @@ RESULTS = (
     "seconds_planning", "seconds_simulation", "seconds_optimal",
 )  # fmt: skip
 """Columns of a learner's run."""
+VALUES = ("optimal_lower", "optimal_upper", "final_value")
+DIFFERENCES = ("regret", "regret_upper")
+
+
+def in_user_units(result: Plain, conversion: Conversion) -> Plain:
+    """The columns of a run in a person's own units."""
+    changed = {name: conversion.value(result[name]) for name in VALUES}
+    return result | changed | {name: conversion.difference(result[name]) for name in DIFFERENCES}
 
 
 class TroubleError(Exception):

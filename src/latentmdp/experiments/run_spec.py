@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from latentmdp.units import Conversion
+
 Plain = dict[str, Any]
 KEY_LENGTH = 16  # hexadecimal digits: in 10^6 runs two agree with a probability below 1e-7
 
@@ -65,6 +67,11 @@ class RunSpec:
     def optimum_key(self) -> str | None:
         """The hash of `optimum`."""
         return None if self.optimum is None else content_key({"kind": "optimum", **self.optimum})
+
+
+def conversion_of(where: Plain) -> Conversion:
+    """From values of a run to a person's own units, as `ModelSources` has left it in `where`."""
+    return Conversion(*where.get("model", {}).get("conversion", ()))
 
 
 READABLE = ("model", "task", "algorithm", "policy_class", "seed")

@@ -18,6 +18,7 @@ from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
+from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
@@ -39,7 +40,7 @@ def write_report(
     title: str | None = None,
     phases: int = 12,
     progress: Callable[[str], None] = lambda text: None,
-    units: str | None = None,
+    units: str = "user",
 ) -> Path:
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
@@ -49,14 +50,10 @@ def write_report(
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
     `study`: scaling studies to plot, or folders with a `study.json`; then `runs` may be empty.
-    `progress` is told, in words, what is being done. `units`: `model`, or `user` for values and
-    regret in the units of the rewards before `normalized()` (default: `user` where a run is given
-    so, as by `learn(..., normalize=True)`).
+    `progress` is told, in words, what is being done. `units`: `user`, for values and regret in the
+    units of the rewards before `normalized()`, or `model`. Audits are always in the model's.
     """
     found, folders = _runs(runs)
-    if units is None:
-        units = "user" if any(run is not run.itself for run in found) else "model"
-    found = [run.itself for run in found]
     given = [study] if isinstance(study, (Study, str, os.PathLike)) else study or []
     studies = [one if isinstance(one, Study) else load_study(one) for one in given]
     if not found and not studies:
@@ -88,10 +85,10 @@ def write_report(
 
 
 def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
-    """The runs, and the folders of those that were given by their folder."""
+    """The runs in the units in which they learned, and the folders of those that were loaded."""
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
-    found = [run if isinstance(run, Run) else load_run(run) for run in given]
-    folders = [None if isinstance(run, Run) else Path(run) for run in given]
+    found = [(run if isinstance(run, Run) else load_run(run)).itself for run in given]
+    folders = [run.folder for run in found]
     for run in found:
         if run.episodes < 1:
             raise ModelError("a report needs runs with episodes; one has none")
@@ -133,7 +130,7 @@ def _sections(
         ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(
             any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"],
-            data.pop("exploring"))),
+            data.pop("exploring"), any(run.units == USER for run in shown))),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",
@@ -149,8 +146,7 @@ def _sections(
         html = sections.plan_section(plans, data.pop("informed"))
         found.append(("planning", "Planning", html))
     if audits:
-        normalised = sorted({model.units_in_words for model in models if model.units})
-        found.append(("audit", "Audit", audit_section(audits, normalised)))
+        found.append(("audit", "Audit", audit_section(audits)))
     found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
     data["lead"] = sections.lead(runs, models, groups)
     return found
