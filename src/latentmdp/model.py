@@ -72,6 +72,14 @@ class Origin:
     hidden: int  # joint values of what is not fully observable: state % hidden
 
 
+@dataclass(frozen=True)
+class Fold:
+    """Of a time-augmented model: `(step, state)` has the number `step * states + state`."""
+
+    states: int  # of the step-dependent model
+    layout: Layout | None = None  # and where they lie
+
+
 @dataclass(frozen=True, eq=False)
 class LatentMDP:
     """A latent MDP, frozen and validated once.
@@ -109,6 +117,9 @@ class LatentMDP:
     origin: Origin | None = dataclasses.field(
         default=None, compare=False
     )  # if it was read from a POMDP
+    fold: Fold | None = dataclasses.field(
+        default=None, compare=False
+    )  # if it is the time-augmented model of a step-dependent one (`timed.py`)
 
     # ------------------------------------------------------------------ building
 
@@ -341,7 +352,7 @@ class LatentMDP:
             limits = 0.0, max_return
         model = cls(
             w, nu, horizon, discount, A, *rows, bool(observe_rewards), max_return, *limits,
-            **_check_labels(sizes, labels), allowed=allowed,
+            **_check_labels(sizes, horizon, labels), allowed=allowed,
         )  # fmt: skip
         for array in (w, nu, *rows):
             array.flags.writeable = False
@@ -361,6 +372,8 @@ class LatentMDP:
             if name not in known:
                 raise ModelError(f"replace knows {', '.join(sorted(known))}; not {name!r}")
         labels = {name: changes.get(name, getattr(self, name)) for name in _LABELS}
+        if changes.get("horizon", self.horizon) != self.horizon:
+            labels["fold"] = None
         observe = changes.get("observe_rewards", self.observe_rewards)
         rows, allowed = self.rows, self.allowed
         if "allowed" in changes:
@@ -693,7 +706,7 @@ def axes_of(value: ArrayLike) -> int:
 
 _LABELS = (
     "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
-    "origin",
+    "origin", "fold",
 )  # fmt: skip
 
 
@@ -716,7 +729,7 @@ def _check_rewards(sizes: Sizes, rows: Rows, high: Floats, steps: float, limit: 
         )
 
 
-def _check_labels(sizes: Sizes, labels: dict[str, Any]) -> dict[str, Any]:
+def _check_labels(sizes: Sizes, horizon: int, labels: dict[str, Any]) -> dict[str, Any]:
     for name in labels:
         if name not in _LABELS:
             raise ModelError(f"the labels are {', '.join(_LABELS)}; not {name!r}")
@@ -734,13 +747,25 @@ def _check_labels(sizes: Sizes, labels: dict[str, Any]) -> dict[str, Any]:
         raise ModelError(f"reward_scale must be a finite number above 0; it is {scale!r}")
     if not math.isfinite(shift):
         raise ModelError(f"reward_shift must be a finite number; it is {shift!r}")
-    layout = labels.get("layout")
-    if layout is not None:
-        if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
-            raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
-        marked = [s for states in layout.marks or () for s in states]
-        if layout.marks is not None and len(layout.marks) != sizes.M:
-            raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
-        if any(not 0 <= s < sizes.S for s in marked):
-            raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")
+    check_layout(labels.get("layout"), sizes)
+    fold = labels.get("fold")
+    if fold is not None:
+        if not isinstance(fold, Fold) or fold.states * horizon != sizes.S:
+            raise ModelError(
+                f"fold must say how many of the {sizes.S} states there are at each of {horizon} "
+                f"steps; it is {fold!r}"
+            )
+        check_layout(fold.layout, sizes._replace(S=fold.states))
     return checked
+
+
+def check_layout(layout: Any, sizes: Sizes) -> None:
+    """Refuse a layout that is not one of a model of these sizes."""
+    if layout is None:
+        return
+    if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
+        raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
+    if layout.marks is not None and len(layout.marks) != sizes.M:
+        raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
+    if any(not 0 <= s < sizes.S for states in layout.marks or () for s in states):
+        raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")

@@ -21,12 +21,11 @@ from latentmdp import canonical
 from latentmdp.availability import Mask
 from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.model import Fold, LatentMDP, Layout
 from latentmdp.repair import Repairs
 from latentmdp.timed_rows import (
     Columns,
     check_every_step,
-    check_layout,
     check_places,
     checked_steps,
     columns_of,
@@ -177,7 +176,7 @@ class TimedLatentMDP:
             options["state_names"] = [f"{x}@{t}" for t in range(horizon) for x in state_names]
             if len(state_names) != S or not all(isinstance(x, str) for x in state_names):
                 raise ModelError(f"state_names must be {S} strings; found {len(state_names)} items")
-        check_layout(layout, sizes)
+        options["fold"] = Fold(S, layout)
         first = np.zeros((M, horizon * S))
         first[:, :S] = nu
         rest = {"w": w, "nu": first, "horizon": horizon, "n_actions": A, **options}
@@ -522,6 +521,19 @@ AnyModel = LatentMDP | TimedLatentMDP
 def ordinary(model: AnyModel) -> LatentMDP:
     """The model itself, or the time-augmented one of a step-dependent model."""
     return model.unrolled if isinstance(model, TimedLatentMDP) else model
+
+
+def folded(model: LatentMDP) -> AnyModel:
+    """What a person sees of the model: the step-dependent one, if it is its time-augmented model.
+
+    (Terminal rewards are then part of those of the last step.)
+    """
+    if model.fold is None:
+        return model
+    names = model.state_names
+    if names is not None:
+        names = tuple(name.removesuffix("@0") for name in names[: model.fold.states])
+    return TimedLatentMDP(model, model, None, names, model.fold.layout)
 
 
 def place(model: AnyModel, step: Any, state: Any) -> Any:

@@ -14,6 +14,7 @@ from latentmdp._version import __version__
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import FEW, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
+from latentmdp.timed import folded
 from latentmdp.units import USER, USER_WORDS
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ COMMANDS = 24
 
 def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]) -> str:
     """One sentence of what was run."""
-    model = models[0]
+    model = folded(models[0])
     sizes = (
         f"{count(model.M, 'context')}, {count(model.S, 'state')}, {count(model.A, 'action')}, "
         f"{count(model.H, 'step')}"
@@ -270,10 +271,16 @@ def setting_section(
 def _model_words(i: int, model: LatentMDP, models: int) -> list[Markup]:
     name = model_file(i, models)
     rewards = "observed" if model.observe_rewards else "hidden until the end"
+    states = model.S if model.fold is None else model.fold.states
     words = (
-        f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} "
+        f"M = {model.M} contexts, S = {states} states, A = {model.A} actions, H = {model.H} "
         f"steps, at most Γ = {model.Gamma} next states; rewards {rewards}."
     )
+    if model.fold is not None:
+        words += (
+            f" Transitions or rewards change with the step: learners see the step in the state, "
+            f"{model.S} states in all."
+        )
     if model.units:
         words += f" Rewards are in {model.units_in_words}."
     button = tag("button", f"save the model as {name}", type="button", class_="save",

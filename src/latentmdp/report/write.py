@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from latentmdp.errors import ModelError
+from latentmdp.folding import unfold
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
+from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
@@ -18,6 +21,7 @@ from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
 from latentmdp.report.scaling import scaling_data, scaling_section, study_lead
 from latentmdp.report.study import Study, load_study
+from latentmdp.timed import TimedLatentMDP, folded
 from latentmdp.units import USER
 
 if TYPE_CHECKING:
@@ -45,6 +49,8 @@ def write_report(
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
     `plan`: planning certificates to show, of the first run's model; their policies can be explored.
+    Of runs on `model.unrolled` of a step-dependent model, the page shows the states of `model`, and
+    plans may be of either.
     `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
@@ -66,6 +72,7 @@ def write_report(
     audits = _named(audit, lambda a: "audit")
     if plans and not found:
         raise ModelError("planning certificates are about a run's model; no run was given")
+    plans = [(name, _of_learners(one, found[0].model)) for name, one in plans]
     for name, one in plans:
         check_made_for(one, found[0].model, f"the plan ({name})")
     shown = found
@@ -107,6 +114,15 @@ def _named(given: Any, name: Any) -> list[tuple[str, Any]]:
         (n if names.count(n) == 1 else f"{n} {i + 1}", thing)
         for i, (n, thing) in enumerate(zip(names, things, strict=True))
     ]
+
+
+def _of_learners(plan: Any, model: LatentMDP) -> Any:
+    """A plan of a step-dependent model as one of its time-augmented model, which learners see."""
+    seen = folded(model)
+    if not isinstance(seen, TimedLatentMDP) or getattr(plan, "model_digest", "") != seen.digest:
+        return plan
+    policy = unfold(seen, plan.policy).for_model(model)
+    return replace(plan, policy=policy, model_digest=model.digest)
 
 
 def _title(runs: Sequence["Run"]) -> str:
