@@ -5,7 +5,7 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.folding import fold
-from latentmdp.model import Fold
+from latentmdp.labels import Fold
 from latentmdp.report import write_report
 from latentmdp.report.phases import save_phases
 from latentmdp.report.replay import page_episode

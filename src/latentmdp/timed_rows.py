@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 
 from latentmdp import canonical
 from latentmdp.availability import Mask, checked_mask
+from latentmdp.building import axes_of
 from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
 from latentmdp.horizons import checked_whole, is_infinite
-from latentmdp.model import LatentMDP, axes_of
+from latentmdp.model import LatentMDP
 from latentmdp.repair import Repairs
 
 MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults

@@ -19,7 +19,8 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import memory_budget
-from latentmdp.model import Fold, LatentMDP, Layout
+from latentmdp.labels import Fold, Layout
+from latentmdp.model import LatentMDP
 from latentmdp.timed import AnyModel, TimedLatentMDP
 
 MODEL_FORMAT = "latentmdp model"
