@@ -57,6 +57,8 @@ def make_model(folder, name):
         lm.save(MASKED, folder / name)
     elif name == "timed-sparse.npz":
         write_npz(folder / name, model_document(TIMED, dense=False), level=0)
+    elif name == "unrolled.json":
+        lm.save(TIMED.unrolled, folder / name)
     elif name.startswith("timed"):
         lm.save(TIMED, folder / ("timed.csv" if name == "timed.terminal.csv" else name))
     elif name == "numbers.csv":
@@ -267,7 +269,7 @@ LEARNERS = (
 KINDS = {
     **dict.fromkeys(("model.npz", "sparse.npz", "model.json"), (make_model, use_model)),
     **dict.fromkeys(("masked.json", "masked-sparse.npz"), (make_model, use_model)),
-    **dict.fromkeys(("timed.json", "timed-sparse.npz"), (make_model, use_model)),
+    **dict.fromkeys(("timed.json", "timed-sparse.npz", "unrolled.json"), (make_model, use_model)),
     **dict.fromkeys(("timed.csv", "timed.terminal.csv"), (make_model, use_model)),
     **dict.fromkeys(("model.csv", "numbers.csv", *BESIDE), (make_model, use_model)),
     "frame.csv": (make_frame, use_frame),

@@ -20,7 +20,7 @@ LAYERS = [
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
     | {"choices", "notebook", "horizons", "timed", "timed_rows", "reward_states"}
-    | {"outcome_table", "frames"},
+    | {"outcome_table", "frames", "to_frame", "units", "labels", "building", "model_rows"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
     | {"folding"},

@@ -149,7 +149,11 @@ def test_models_outside_the_paper_name_the_cure(tmp_path: Path, capsys) -> None:
     assert cli.run(command) == 2
     assert "--normalize" in capsys.readouterr().err
     assert cli.run([*command, "--normalize", "--json"]) == 0
-    assert last_json(capsys)["optimal_lower"] == pytest.approx(1.0)
+    found = last_json(capsys)
+    assert (found["optimal_lower"], found["units"]) == (pytest.approx(6.0), "user units")
+    assert cli.run([*command, "--normalize", "--model-units", "--json"]) == 0
+    found = last_json(capsys)
+    assert (found["optimal_lower"], found["units"]) == (pytest.approx(1.0), "normalised units")
 
 
 def test_python_and_command_line_agree(capsys) -> None:

@@ -219,6 +219,6 @@ def test_commands_take_them(tmp_path, capsys):
     assert command(["learn", str(tmp_path / "coin.csv"), "--normalize", "-k", "10"]) == 2
     assert "--hidden-rewards" in capsys.readouterr().err
     words = ["learn", str(tmp_path / "coin.csv"), "--normalize", "-k", "10", "--hidden-rewards"]
-    assert command([*words, "--user-units", "--json"]) == 0
+    assert command([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert facts["optimal_lower"] == pytest.approx(1.5)

@@ -190,7 +190,7 @@ def test_the_explorer_speaks_in_user_units(browser, tmp_path):
         base.P, base.R * 400.0 - 30.0, base.w, base.nu, base.H, max_return=None
     )
     learned = lm.learn(raw.normalized(), "greedy", episodes=300)
-    path = lm.write_report(learned, tmp_path / "report.html", units="user")
+    path = lm.write_report(learned, tmp_path / "report.html")
     with Watched(browser, path) as page:
         worth = lm.evaluate(raw, learned.policy).value
         assert f"worth {worth:.4f} per episode" in page.locator(".phase-text").inner_text()

@@ -1,7 +1,6 @@
 """Runs, plans, tables, figures, pages and commands of normalised models, in a person's units."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -163,36 +162,168 @@ def said(arguments, capsys):
     return capsys.readouterr().out
 
 
-def test_commands_in_user_units(raw, normal, plans, tmp_path, capsys):
+def facts_of(arguments, capsys):
+    return json.loads(said([*arguments, "--json"], capsys).splitlines()[-1])
+
+
+USER_WORDS = "are in the units of the rewards before they were normalised (--model-units"
+MODEL_WORDS = "are in normalised units: a reward of 1 stands for"
+
+
+def test_commands_speak_the_units_of_a_person_unless_told(normal, plans, tmp_path, capsys):
     file = tmp_path / "model.npz"
     lm.save(normal, file)
     policy = tmp_path / "policy.npz"
     plans[0].policy.save(policy)
     for words in (["plan", str(file)], ["evaluate", str(file), str(policy)]):
-        text = said(words, capsys)
-        assert "values are in normalised units: a reward of 1 stands for" in text
-        assert "normalised" not in said([*words, "--user-units"], capsys)
-        facts = [json.loads(said([*words, *more, "--json"], capsys).splitlines()[-1])
-                 for more in ([], ["--user-units"])]  # fmt: skip
-        assert facts[0]["units"] == "normalised units"
-        assert facts[1]["value"] == pytest.approx(normal.in_user_units(facts[0]["value"]))
-    assert "normalised units" in said(["show", str(file)], capsys)
-    found = re.findall(r"information\s+between (\S+) and", "".join(
-        said(["plan", str(file), "--compare", *more], capsys) for more in ([], ["--user-units"])
-    ))  # fmt: skip
-    assert float(found[1]) == pytest.approx(float(found[0]) * normal.reward_scale, abs=1e-3)
+        assert f"values {USER_WORDS}" in said(words, capsys)
+        assert f"values {MODEL_WORDS}" in said([*words, "--model-units"], capsys)
+        model, user = facts_of([*words, "--model-units"], capsys), facts_of(words, capsys)
+        assert (model["units"], user["units"]) == ("normalised units", "user units")
+        assert user["value"] == pytest.approx(normal.in_user_units(model["value"]))
+        assert user == facts_of([*words, "--user-units"], capsys) | timed(user)
+    assert user["variance"] == pytest.approx(model["variance"] * normal.reward_scale**2)
+    show = ["show", str(file)]
+    assert f"totals {USER_WORDS}" in said(show, capsys)
+    assert f"totals {MODEL_WORDS}" in said([*show, "--model-units"], capsys)
+    model, user = facts_of([*show, "--model-units"], capsys), facts_of(show, capsys)
+    assert (model["units"], user["units"]) == ("normalised units", "user units")
+    assert user["largest_totals"] == pytest.approx(
+        [normal.in_user_units(x) for x in model["largest_totals"]]
+    )
 
 
-def test_learning_from_the_command_line_in_user_units(raw, normal, tmp_path, capsys):
-    file = tmp_path / "raw.npz"
-    lm.save(raw, file)
-    words = ["learn", str(file), "--normalize", "-a", "greedy", "-k", "500"]
-    one, other = (json.loads(said([*words, *more, "--json"], capsys).splitlines()[-1])
-                  for more in ([], ["--user-units"]))  # fmt: skip
-    assert other["regret"] == pytest.approx(one["regret"] * normal.reward_scale)
+def timed(facts):
+    return {name: facts[name] for name in ("seconds",) if name in facts}
+
+
+def test_comparisons_of_methods_convert_differences(normal, tmp_path, capsys):
+    lm.save(normal, tmp_path / "model.npz")
+    words = ["plan", str(tmp_path / "model.npz"), "--compare"]
+    model, user = facts_of([*words, "--model-units"], capsys), facts_of(words, capsys)
+    assert (model["units"], user["units"]) == ("normalised units", "user units")
+    worth = normal.difference_in_user_units(np.array(model["value_of_information"]))
+    assert user["value_of_information"] == pytest.approx(worth.tolist(), rel=0.01)
+
+
+def test_models_as_given_have_no_units(tmp_path, raw, capsys):
+    lm.save(raw, tmp_path / "raw.npz")
+    for more in ([], ["--user-units"], ["--model-units"]):
+        assert " are in " not in said(["plan", str(tmp_path / "raw.npz"), *more], capsys)
+        assert "units" not in facts_of(["plan", str(tmp_path / "raw.npz"), *more], capsys)
+
+
+def test_learning_from_the_command_line(raw, normal, tmp_path, capsys):
+    lm.save(raw, tmp_path / "raw.npz")
+    words = ["learn", str(tmp_path / "raw.npz"), "--normalize", "-a", "greedy", "-k", "500"]
+    model, user = facts_of([*words, "--model-units"], capsys), facts_of(words, capsys)
+    for name in ("regret", "regret_upper"):
+        assert user[name] == pytest.approx(normal.difference_in_user_units(model[name]))
     for name in ("final_value", "optimal_lower", "optimal_upper"):
-        assert other[name] == pytest.approx(normal.in_user_units(one[name]))
-    assert (one["units"], other["units"]) == ("normalised units", "user units")
-    assert "regret and values are in normalised units" in said(words, capsys)
-    text = said([*words, "--user-units"], capsys)
-    assert "regret and values are in the units of the rewards before" in text
+        assert user[name] == pytest.approx(normal.in_user_units(model[name]))
+    assert (model["units"], user["units"]) == ("normalised units", "user units")
+    assert list(model) == list(user)
+    assert f"regret and values {USER_WORDS}" in said(words, capsys)
+    assert f"regret and values {MODEL_WORDS}" in said([*words, "--model-units"], capsys)
+
+
+def test_folders_of_runs_keep_the_units_of_the_model(raw, normal, tmp_path, capsys):
+    lm.save(raw, tmp_path / "raw.npz")
+    out = tmp_path / "runs"
+    words = ["learn", str(tmp_path / "raw.npz"), "--normalize", "-a", "greedy", "-k", "500"]
+    user = facts_of([*words, "--seeds", "2", "--jobs", "1", "--out", str(out)], capsys)
+    kept = [lm.load_run(out / f"seed-{i}") for i in (0, 1)]
+    scaled = [normal.difference_in_user_units(run.regret) for run in kept]
+    assert user["regret"] == pytest.approx(scaled)
+    assert user["units"] == ["user units"] * 2
+    assert json.loads((out / "seed-0" / "run.json").read_text())["regret"] == kept[0].regret
+    resumed = facts_of(["learn", "--resume", str(out), "--jobs", "1"], capsys)
+    assert resumed["regret"] == user["regret"]
+    resumed = facts_of(["learn", "--resume", str(out), "--jobs", "1", "--model-units"], capsys)
+    assert resumed["regret"] == [run.regret for run in kept]
+    # its page and its audit
+    page = tmp_path / "r.html"
+    assert facts_of(["report", str(out), "--out", str(page)], capsys)["units"] == "user units"
+    assert Page(page.read_text(encoding="utf-8")).data["units"] == "user units"
+    told = ["report", str(out), "--out", str(page), "--model-units"]
+    assert facts_of(told, capsys)["units"] == "normalised units"
+    assert Page(page.read_text(encoding="utf-8")).data["units"] == "normalised units"
+    audited = " ".join(said(["audit", str(out / "seed-0")], capsys).split())
+    assert f"all numbers, as the proof's, {MODEL_WORDS}" in audited
+    audited = facts_of(["audit", str(out / "seed-0")], capsys)
+    assert audited["units"] == "normalised units"
+    measured = next(row["measured"] for row in audited["rows"] if row["name"] == "regret")
+    assert measured == pytest.approx(kept[0].regret)
+
+
+def test_the_audit_of_a_page_is_in_the_units_of_the_model(run, tmp_path):
+    file = write_report(run, tmp_path / "r.html", audit=lm.audit(run))
+    text = " ".join(Page(file.read_text(encoding="utf-8")).texts)
+    assert f"all numbers, as the proof's, {MODEL_WORDS}" in text
+    assert f"Regret and values {USER_WORDS.partition(' (')[0]}" in text
+
+
+def test_notebooks_show_the_units_of_a_person(raw, normal, run, plans):
+    own = run.in_user_units()
+    assert run._repr_html_() == own._repr_html_()
+    assert f"{own.regret:.6g}" in run._repr_html_()
+    assert "user units" in run._repr_html_()
+    assert f"{plans[0].in_user_units().lower:.6g}" in plans[0]._repr_html_()
+    assert "user units" in plans[0]._repr_html_()
+    before, after = (lm.evaluate(m, run.policy) for m in (raw, normal))
+    heading = f"value {before.value:.6g}, standard deviation {before.variance**0.5:.6g}"
+    assert heading in before._repr_html_()
+    assert f"{heading}, in user units" in after._repr_html_()
+    assert f"{before.contexts[1]:.6g}" in after._repr_html_()
+
+
+def test_python_says_that_answers_are_in_the_units_of_the_model(raw, normal, plans, run):
+    assert "in normalised units" in repr(plans[0])
+    assert "in normalised units" in repr(lm.evaluate(normal, run.policy))
+    assert "units" not in repr(lm.evaluate(raw, run.policy)) + repr(plans[0].in_user_units())
+
+
+def test_studies_speak_the_units_of_a_person(raw, normal, tmp_path, capsys):
+    lm.save(raw, tmp_path / "raw.npz")
+    lm.save(normal, tmp_path / "normal.npz")
+    (tmp_path / "x.toml").write_text(
+        """
+        episodes = 300
+        algorithms = ["greedy"]
+        seeds = 2
+        models = [
+            {name = "raw", model = "raw.npz", normalize = true},
+            {name = "normal", model = "normal.npz"},
+            {name = "bandit", model = "bandit:arms=2,contexts=2,horizon=3"},
+        ]
+        """
+    )
+    study = lm.Study.load(tmp_path / "x.toml").run(jobs=1)
+    model, user = study.table(units="model"), study.table()
+    assert model["units"].tolist() == ["normalised units"] * 4 + [""] * 2
+    assert user["units"].tolist() == ["user units"] * 4 + [""] * 2
+    for name in ("regret", "regret_upper"):
+        scaled = normal.difference_in_user_units(model[name][:4])
+        assert user[name][:4].tolist() == pytest.approx(scaled.tolist())
+    for name in ("final_value", "optimal_lower", "optimal_upper"):
+        converted = normal.in_user_units(model[name][:4])
+        assert user[name][:4].tolist() == pytest.approx(converted.tolist())
+    kept = [name for name in user if name != "units"]
+    assert user[kept][4:].equals(model[kept][4:])
+    ends = study.curves().groupby("id", sort=False)["regret"].last()
+    assert ends.tolist() == pytest.approx(user["regret"].tolist())
+    ends = study.curves(units="model").groupby("id", sort=False)["regret"].last()
+    assert ends.tolist() == pytest.approx(model["regret"].tolist())
+    with pytest.raises(lm.ModelError, match="units must be model or user; it is 'mine'"):
+        study.table(units="mine")
+    capsys.readouterr()
+    words = ["study", "table", str(tmp_path / "x.toml")]
+    assert f"regret and values of normalised models {USER_WORDS}" in said(words, capsys)
+    assert "models are in normalised units" in said([*words, "--model-units"], capsys)
+    rows = facts_of(words, capsys)["runs"]
+    assert [row["regret"] for row in rows] == user["regret"].tolist()
+    assert rows[0]["units"] == "user units"
+    words = ["study", "report", str(tmp_path / "x.toml"), "--out", str(tmp_path / "x.html")]
+    assert facts_of(words, capsys)["units"] == "user units"
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert f"Those of normalised models {USER_WORDS.partition(' (')[0]}" in page

@@ -11,7 +11,7 @@ from latentmdp._version import __version__
 _HOME = {
     "ModelError": "errors",
     "LatentMDP": "model",
-    "Layout": "model",
+    "Layout": "labels",
     "TimedLatentMDP": "timed",
     "PolicyGraph": "policy",
     "Cursor": "cursor",
@@ -85,11 +85,12 @@ if TYPE_CHECKING:
     from latentmdp.fitting import Fit, fit
     from latentmdp.fitting.off_policy import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
+    from latentmdp.labels import Layout
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
     from latentmdp.learning.learner import Learner
     from latentmdp.learning.run import Run, load_run
-    from latentmdp.model import LatentMDP, Layout
+    from latentmdp.model import LatentMDP
     from latentmdp.optimism import optimistic_plan, pessimistic_plan, pessimistic_value
     from latentmdp.planning.plan import Plan, plan
     from latentmdp.policy import PolicyGraph

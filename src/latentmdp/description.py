@@ -1,14 +1,17 @@
 """What a model is, in a few lines: sizes, largest totals, where the contexts differ."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints, rank_rewards
 from latentmdp.printing import printable
-from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.totals import extreme_totals
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
+    from latentmdp.timed import TimedLatentMDP
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,8 @@ class Description:
         return printable(names[index]) if names else str(index)
 
 
-def describe(model: AnyModel) -> Description:
+def describe(model: "LatentMDP") -> Description:
     """Describe `model`. `O(nnz log nnz)` and the two dynamic programmes of the totals."""
-    if isinstance(model, TimedLatentMDP):
-        return _describe_timed(model)
     M, S, A = model.sizes
     row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
     moves = _row_codes(row, M * S * A, model.next, model.prob)
@@ -164,7 +165,7 @@ def describe(model: AnyModel) -> Description:
     )
 
 
-def _describe_timed(model: TimedLatentMDP) -> Description:
+def describe_timed(model: "TimedLatentMDP") -> Description:
     """What the time-augmented model is, in the states that a person knows."""
     found = describe(model.unrolled)
     at_any_step = [

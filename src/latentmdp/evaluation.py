@@ -11,6 +11,7 @@ from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.folding import fold_by_step, on_rows
 from latentmdp.horizons import needs_finite
 from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary
+from latentmdp.units import NORMALISED, USER, Conversion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,12 @@ class Evaluation:
     context_variances: Floats
     weights: Floats  # (M,) of the contexts
     context_names: tuple[str, ...] | None = None
+    conversion: Conversion = Conversion()  # noqa: RUF009  # to the units before `normalized()`
+
+    @property
+    def units(self) -> str:
+        """`normalised units` where values are not in the units of the rewards that were given."""
+        return "" if self.conversion == Conversion() else NORMALISED
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per context: `context` (its name, if it has one), `weight, value, variance`."""
@@ -49,27 +56,31 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: the value, and a table by context."""
+        """For notebooks, in a person's own units: the value, and a table by context."""
         from latentmdp import notebook
 
-        low, high = min(0.0, float(self.contexts.min())), float(self.contexts.max())
-        names = self.context_names or [str(m) for m in range(len(self.contexts))]
-        columns = (names, *(x.tolist() for x in (self.weights, self.contexts)))
-        deviations = np.sqrt(np.maximum(self.context_variances, 0.0)).tolist()
+        contexts, value = self.conversion.value(self.contexts), self.conversion.value(self.value)
+        low, high = min(0.0, float(contexts.min())), float(contexts.max())
+        names = self.context_names or [str(m) for m in range(len(contexts))]
+        columns = (names, *(x.tolist() for x in (self.weights, contexts)))
+        variances = np.maximum([self.variance, *self.context_variances], 0.0)
+        deviation, *deviations = self.conversion.difference(np.sqrt(variances)).tolist()
         rows = [
             (name, w, value, sd, notebook.bar(value, low, high))
             for name, w, value, sd in zip(*columns, deviations, strict=True)
         ]
         headers = ("context", "weight", "value", "standard deviation", "")
-        heading = f"value {self.value:.6g}, standard deviation {max(self.variance, 0.0) ** 0.5:.6g}"
+        heading = f"value {value:.6g}, standard deviation {deviation:.6g}"
+        heading += f", in {USER}" if self.units else ""
         return notebook.page(heading, notebook.table(headers, rows))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{x:.6g}" for x in self.contexts[:SHOWN])
         more = f", ... {len(self.contexts)} in all" if len(self.contexts) > SHOWN else ""
+        in_units = f", in {self.units}" if self.units else ""
         return (
             f"Evaluation(value {self.value:.6g}, variance {self.variance:.6g}, by context: "
-            f"{shown}{more}; alpha of {len(self.alpha)} nodes)"
+            f"{shown}{more}{in_units}; alpha of {len(self.alpha)} nodes)"
         )
 
 
@@ -109,8 +120,9 @@ def evaluate(model: AnyModel, policy: Any) -> Evaluation:
     if getattr(given, "stationary", False) and not policy.stationary:
         alpha = alpha[: given.N].copy()
     return Evaluation(
-        alpha, value, drawn + float(model.w @ carried), contexts, own, model.w, model.context_names
-    )
+        alpha, value, drawn + float(model.w @ carried), contexts, own, model.w, model.context_names,
+        model.conversion,
+    )  # fmt: skip
 
 
 def return_distribution(

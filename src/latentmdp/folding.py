@@ -31,8 +31,7 @@ def fold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
     """The policy on `S` states of one on the `H*S` states of `model.unrolled`."""
     policy = fitted(model.unrolled, policy)
     S, H = model.S, model.H
-    layer = policy.state // S
-    nodes = layer == policy.step
+    nodes = kept_nodes(model, policy)
     owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
     edges = nodes[owner] & (policy.next // S == policy.step[owner] + 1)
     new_id = np.cumsum(nodes) - 1
@@ -44,6 +43,11 @@ def fold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
         policy.symbol[edges], policy.next[edges] % S, new_id[policy.node[edges]],
         new_id[policy.root[:S]], new_id[policy.default.reshape(H, H, S)[at, at]],
     )  # fmt: skip
+
+
+def kept_nodes(model: TimedLatentMDP, policy: PolicyGraph) -> np.ndarray:
+    """`(N,)` the nodes that `fold` keeps: of states that can be there at their step."""
+    return policy.state // model.S == policy.step
 
 
 def unfold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:

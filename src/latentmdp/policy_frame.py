@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.frames import named
 from latentmdp.policy import fitted
+from latentmdp.to_frame import named
 
 if TYPE_CHECKING:
     import pandas as pd

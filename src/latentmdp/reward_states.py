@@ -4,12 +4,17 @@ A state is written once for every symbol with which it can be entered. The agent
 before, so that values, and what memory can do, stay the same.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.labels import Layout
+
+if TYPE_CHECKING:
+    from latentmdp.model import LatentMDP
 
 
-def rewards_in_state(model: LatentMDP) -> LatentMDP:
+def rewards_in_state(model: "LatentMDP") -> "LatentMDP":
     """See `LatentMDP.rewards_in_state`."""
     symbols = int(model.symbol.max()) + 1
     entered = model.next * symbols + model.symbol
@@ -33,7 +38,7 @@ def rewards_in_state(model: LatentMDP) -> LatentMDP:
             f"{names[s]}, reward {n}" if many else names[s]
             for s, n, many in zip(state.tolist(), number.tolist(), several.tolist(), strict=True)
         )
-    return LatentMDP.from_rows(
+    return model.from_rows(
         context[i], first[before[i]] + rank, action[i], np.searchsorted(looks, entered)[i],
         model.prob[i], model.reward[i], model.w, nu, model.horizon, n_actions=model.A,
         allowed=None if model.allowed is None else model.allowed[state],
@@ -44,7 +49,7 @@ def rewards_in_state(model: LatentMDP) -> LatentMDP:
     )  # fmt: skip
 
 
-def _layout(model: LatentMDP, state: np.ndarray) -> Layout | None:
+def _layout(model: "LatentMDP", state: np.ndarray) -> Layout | None:
     """Each look at the place of its state."""
     layout = model.layout
     if layout is None:

@@ -19,14 +19,17 @@ from numpy.typing import ArrayLike
 
 from latentmdp import canonical
 from latentmdp.availability import Mask
+from latentmdp.building import checked_start, row_columns, row_sizes
 from latentmdp.canonical import Floats, Ints, Sizes
+from latentmdp.description import Description, describe_timed
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.labels import Fold, Layout, checked_names
+from latentmdp.model import LatentMDP
+from latentmdp.notebook import model_page
 from latentmdp.repair import Repairs
 from latentmdp.timed_rows import (
     Columns,
     check_every_step,
-    check_layout,
     check_places,
     checked_steps,
     columns_of,
@@ -36,17 +39,17 @@ from latentmdp.timed_rows import (
     sums_checked,
     with_terminal,
 )
+from latentmdp.to_frame import timed_frame
+from latentmdp.units import Conversion, InUnits
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from latentmdp.description import Description
 
 _LABELS = ("action_names", "context_names", "reward_scale", "reward_shift")
 
 
 @dataclass(frozen=True, eq=False)
-class TimedLatentMDP:
+class TimedLatentMDP(InUnits):
     """A step-dependent latent MDP, frozen and validated once.
 
     Build it with `LatentMDP.from_arrays` (`P (H, M, S, A, S)`, or `terminal (M, S)`), with
@@ -110,34 +113,17 @@ class TimedLatentMDP:
     ) -> "TimedLatentMDP":
         """From one entry per outcome with its `step`, from 0; without `step`, for every step."""
         horizon = checked_steps(horizon)
-        shape = np.shape(nu)
-        if len(shape) == 1:  # the same in every context
-            shape = (np.size(w), *shape)
-        if len(shape) != 2 or 0 in shape:
-            raise ModelError(f"nu must have the shape (M, S), none of them 0; it is {shape}")
-        A = int(np.max(np.asarray(action), initial=-1)) + 1 if n_actions is None else n_actions
-        sizes = Sizes(shape[0], shape[1], A)
+        sizes = row_sizes(w, nu, action, n_actions)
         check_places(horizon, sizes.S)
-        values: list[Any] = [
-            canonical.integers("context", context, sizes.M),
-            canonical.integers("state", state, sizes.S),
-            canonical.integers("action", action, sizes.A),
-            canonical.integers("next", next, sizes.S),
-            np.atleast_1d(canonical.floats("prob", prob)),
-            np.atleast_1d(canonical.floats("reward", reward)),
-        ]
-        names = "context, state, action, next, prob, reward"
-        if step is not None:
-            values.append(canonical.integers("step", step, horizon))
-            names += ", step"
-        lengths = [len(x) for x in values]
-        if len(set(lengths)) != 1 or lengths[0] == 0:
-            raise ModelError(f"{names} must have one length, not 0; they have {lengths}")
+        values = row_columns(
+            sizes, context, state, action, next, prob, reward, step=step, horizon=horizon
+        )
         if step is None:
+            length = len(values[0])
             values = [np.tile(x, horizon) for x in values]
-            values.append(np.repeat(np.arange(horizon), lengths[0]))
+            values.append(np.repeat(np.arange(horizon), length))
         columns = Columns(values[-1], *values[:6])
-        mask = mask_by_step(allowed, horizon, sizes.S, A)
+        mask = mask_by_step(allowed, horizon, sizes.S, sizes.A)
         return cls._built(columns, sizes, w, nu, horizon, terminal, mask, **options)
 
     @classmethod
@@ -158,25 +144,14 @@ class TimedLatentMDP:
         **options: Any,
     ) -> "TimedLatentMDP":
         M, S, A = sizes
-        w, nu = canonical.floats("w", w), canonical.floats("nu", nu)
-        if w.shape != (M,):
-            raise ModelError(
-                f"w must have the shape ({M},), one weight per context; it is {w.shape}"
-            )
-        if nu.shape == (S,):  # the same in every context
-            nu = np.tile(nu, (M, 1))
-        if nu.shape != (M, S):
-            raise ModelError(f"nu must have the shape ({M}, {S}); it is {nu.shape}")
         check_every_step(columns.step, horizon)
         repairs = Repairs(normalize)
-        w, nu = (canonical.distributions(*x, repairs) for x in (("w", w), ("nu", nu)))
+        w, nu = checked_start(sizes, w, nu, repairs)
         columns = sums_checked(columns, sizes, horizon, allowed, repairs)
         if state_names is not None:
-            state_names = tuple(state_names)
+            state_names = checked_names("state_names", state_names, S)
             options["state_names"] = [f"{x}@{t}" for t in range(horizon) for x in state_names]
-            if len(state_names) != S or not all(isinstance(x, str) for x in state_names):
-                raise ModelError(f"state_names must be {S} strings; found {len(state_names)} items")
-        check_layout(layout, sizes)
+        options["fold"] = Fold(S, layout)
         first = np.zeros((M, horizon * S))
         first[:, :S] = nu
         rest = {"w": w, "nu": first, "horizon": horizon, "n_actions": A, **options}
@@ -272,13 +247,10 @@ class TimedLatentMDP:
             terminal=None if self.terminal is None else self.terminal * self.reward_scale,
         )  # fmt: skip
 
-    def in_user_units(self, value: Any) -> Any:
-        """A value of an episode (or an array) in the units before `normalized()`."""
-        return self.unrolled.in_user_units(value)
-
-    def difference_in_user_units(self, difference: Any) -> Any:
-        """A difference of values in those units: regret, a gap, the value of information."""
-        return self.unrolled.difference_in_user_units(difference)
+    @property
+    def conversion(self) -> Conversion:
+        """From this model's values to those of the rewards before `normalized()`."""
+        return self.unrolled.conversion
 
     # ------------------------------------------------------------------ reading
 
@@ -395,16 +367,6 @@ class TimedLatentMDP:
         """See `reward_scale`; terminal rewards are not shifted."""
         return self.layers.reward_shift
 
-    @property
-    def units(self) -> str:
-        """`normalised units` where values are not in the units of the rewards that were given."""
-        return self.layers.units
-
-    @property
-    def units_in_words(self) -> str:
-        """What 1 stands for; empty where rewards are as they were given."""
-        return self.layers.units_in_words
-
     @cached_property
     def columns(self) -> Columns:
         """All outcomes, without terminal rewards."""
@@ -461,16 +423,12 @@ class TimedLatentMDP:
             context_names=self.context_names, layout=self.layout,
         )  # fmt: skip
 
-    def describe(self) -> "Description":
+    def describe(self) -> Description:
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
-        from latentmdp.description import describe  # which takes a TimedLatentMDP
-
-        return describe(self)
+        return describe_timed(self)
 
     def to_frame(self, names: bool = True) -> "pd.DataFrame":
         """One row per outcome, as `LatentMDP.to_frame`, with its `step`; no terminal rewards."""
-        from latentmdp.frames import timed_frame  # which takes a TimedLatentMDP
-
         return timed_frame(self, names)
 
     def __eq__(self, other: object) -> bool:
@@ -494,8 +452,6 @@ class TimedLatentMDP:
 
     def _repr_html_(self) -> str:
         """For notebooks: sizes, the contexts and, on a grid, a picture."""
-        from latentmdp.notebook import model_page
-
         return model_page(self)
 
     def __repr__(self) -> str:
@@ -516,6 +472,19 @@ AnyModel = LatentMDP | TimedLatentMDP
 def ordinary(model: AnyModel) -> LatentMDP:
     """The model itself, or the time-augmented one of a step-dependent model."""
     return model.unrolled if isinstance(model, TimedLatentMDP) else model
+
+
+def folded(model: LatentMDP) -> AnyModel:
+    """What a person sees of the model: the step-dependent one, if it is its time-augmented model.
+
+    (Terminal rewards are then part of those of the last step.)
+    """
+    if model.fold is None:
+        return model
+    names = model.state_names
+    if names is not None:
+        names = tuple(name.removesuffix("@0") for name in names[: model.fold.states])
+    return TimedLatentMDP(model, model, None, names, model.fold.layout)
 
 
 def place(model: AnyModel, step: Any, state: Any) -> Any:

@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 
 from latentmdp import canonical
 from latentmdp.availability import Mask, checked_mask
+from latentmdp.building import axes_of
 from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
 from latentmdp.horizons import checked_whole, is_infinite
-from latentmdp.model import LatentMDP, Layout, axes_of
+from latentmdp.model import LatentMDP
 from latentmdp.repair import Repairs
 
 MOST_PLACES = 2**26  # H*H*S: a policy for the time-augmented model lists so many defaults
@@ -94,17 +95,6 @@ def check_every_step(step: Ints, horizon: int) -> None:
             f"every step from 0 to {horizon - 1} must have outcomes; step "
             f"{int(np.argmax(missing))} has none"
         )
-
-
-def check_layout(layout: Any, sizes: Sizes) -> None:
-    if layout is None:
-        return
-    if not isinstance(layout, Layout) or len(layout.positions) != sizes.S:
-        raise ModelError(f"layout must be a Layout with {sizes.S} positions, one per state")
-    if layout.marks is not None and len(layout.marks) != sizes.M:
-        raise ModelError(f"layout.marks must have {sizes.M} entries, one per context")
-    if any(not 0 <= s < sizes.S for states in layout.marks or () for s in states):
-        raise ModelError(f"layout.marks must be states from 0 to {sizes.S - 1}")
 
 
 def columns_of(layers: LatentMDP, S: int) -> Columns:
@@ -195,7 +185,7 @@ def rows_to_model(
         )
     except ModelError:
         nu = rest["nu"][:, : sizes.S]
-        at_step = {**rest, "horizon": 1, "nu": nu, "state_names": None}
+        at_step = {**rest, "horizon": 1, "nu": nu, "state_names": None, "fold": None}
         for t in range(horizon):
             part = [column[step == t] for column in columns[1:]]
             if rest["allowed"] is not None:

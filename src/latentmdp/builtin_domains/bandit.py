@@ -3,7 +3,8 @@
 import numpy as np
 
 from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
-from latentmdp.model import MAX_HORIZON, LatentMDP
+from latentmdp.horizons import MAX_HORIZON
+from latentmdp.model import LatentMDP
 
 
 def build(

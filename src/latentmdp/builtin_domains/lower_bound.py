@@ -21,7 +21,8 @@ from latentmdp.builtin_domains.spec import (
     require_size,
 )
 from latentmdp.errors import ModelError
-from latentmdp.model import MAX_HORIZON, LatentMDP
+from latentmdp.horizons import MAX_HORIZON
+from latentmdp.model import LatentMDP
 from latentmdp.policy_class import check_policy_class
 
 

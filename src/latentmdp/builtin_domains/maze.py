@@ -4,7 +4,9 @@ import numpy as np
 
 from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
 from latentmdp.errors import ModelError
-from latentmdp.model import MAX_HORIZON, LatentMDP, Layout
+from latentmdp.horizons import MAX_HORIZON
+from latentmdp.labels import Layout
+from latentmdp.model import LatentMDP
 
 ACTIONS = ("up", "right", "down", "left")
 _MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])

@@ -3,7 +3,9 @@
 import numpy as np
 
 from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
-from latentmdp.model import MAX_HORIZON, LatentMDP, Layout
+from latentmdp.horizons import MAX_HORIZON
+from latentmdp.labels import Layout
+from latentmdp.model import LatentMDP
 
 ACTIONS = ("left", "right")
 _BACK = 0.05

@@ -182,7 +182,8 @@ Start = Annotated[
 UserUnits = Annotated[
     bool,
     typer.Option(
-        "--user-units", help="Show values in the units of the rewards before they were normalised."
+        "--user-units/--model-units",
+        help="Of a normalised model: values in the units of the rewards before, or in its own.",
     ),
 ]
 AsJson = Annotated[

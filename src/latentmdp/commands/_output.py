@@ -10,16 +10,38 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 from latentmdp._notice import notice
 from latentmdp.printing import printable
+from latentmdp.units import USER, USER_WORDS
 
 
-def print_units(model: Any) -> None:
-    """Say what values are in, where that is not the units of the rewards that were given."""
-    if model.units:
-        print_text(f"values are in {model.units_in_words} (--user-units shows yours)")
+class ShownUnits(NamedTuple):
+    """What numbers are shown in."""
+
+    name: str = ""  # empty where the rewards of the model are as they were given
+    of_model: str = ""  # the model's own units in words
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What JSON says of it."""
+        return {"units": self.name} if self.name else {}
+
+    def say(self, what: str = "values") -> None:
+        """One line, where the model is normalised."""
+        if self.name == USER:
+            print_text(f"{what} are in {USER_WORDS} (--model-units shows the model's)")
+        elif self.name:
+            print_text(f"{what} are in {self.of_model} (--user-units shows yours)")
+
+
+def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
+    """The model in the units asked for."""
+    if not model.units:
+        return model, ShownUnits()
+    name, words = USER if user_units else model.units, model.units_in_words
+    return model.denormalized() if user_units else model, ShownUnits(name, words)
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from latentmdp._interrupts import StopRequest, interrupts_set
 from latentmdp._workers import Pool, begin_worker
 from latentmdp.errors import ModelError
+from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ class RunTask(NamedTuple):
     optimal: tuple[float, float] = (0.0, 0.0)
     policy: "PolicyGraph | None" = None
     seconds_optimal: float = 0.0
-    user_units: bool = False  # of the summary; the run itself is in the model's
+    user_units: bool = False  # of what is shown; the run itself is in the model's
 
     def begin(self) -> "Run":
         """The run with no episode played yet, or as its checkpoint has it."""
@@ -97,7 +98,7 @@ def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
     with _busy, nullcontext() if place is None else locked(place):
         run = task.begin()
         save = None if place is None else lambda so_far: so_far.checkpoint(place)
-        with _progress(run, quiet) as show:
+        with _progress(run, task.user_units, quiet) as show:
 
             def tell(session: "Session") -> None:
                 if _episodes is not None:
@@ -108,7 +109,7 @@ def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
             found = play(run, _stop.is_set, save, tell)
         if place is not None:
             found.save(place, overwrite=True)  # it is the folder's own run
-        shown = found.in_user_units() if task.user_units else found
+        shown = found.in_user_units() if task.user_units and found.units else found
         words = found.model.units_in_words
         return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
 
@@ -138,7 +139,7 @@ def _watch(stop_workers: Any, parent: int) -> None:
 
 
 @contextmanager
-def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
+def _progress(run: "Run", user_units: bool, quiet: bool) -> "Iterator[Any]":
     """A line with episodes, updates, regret so far and the time left, on standard error."""
     if quiet:
         yield None
@@ -149,7 +150,9 @@ def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
 
     started, first, best = time.monotonic(), run.episodes, run.optimal[0]
     shown_at, regret, phases = 0.0, 0.0, 0
-    units = f" {run.units}" if run.units else ""
+    in_user_units = user_units and run.units
+    scale, name = (run.model.reward_scale, USER) if in_user_units else (1.0, run.units)
+    units = f" {name}" if name else ""
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
         def show(session: "Session") -> None:
@@ -166,7 +169,7 @@ def _progress(run: "Run", quiet: bool) -> "Iterator[Any]":
             left = (now - started) * ahead / max(behind, 1e-9)
             text = (
                 f"{session.done:.4g} of {session.target:.4g} episodes, "
-                f"{session.learner.updates} updates, regret {regret:.6g}{units}, "
+                f"{session.learner.updates} updates, regret {scale * regret:.6g}{units}, "
                 f"about {left:.0f} s left"
             )
             live.update(Text(text), refresh=True)

@@ -25,7 +25,8 @@ def audit_command(
     """Audit a run: what each lemma promises, what was measured, and which held.
 
     Exits with 1 if a verdict is `bug`: then nothing allows what was measured, and the program (or a
-    new algorithm) does not do what it says.
+    new algorithm) does not do what it says. The proof is about rewards in [0, 1], and so is the
+    audit: of a run with --normalize all numbers are in normalised units.
     """
     from latentmdp.learning.run import load_run
     from latentmdp.theory.audit import audit
@@ -34,10 +35,8 @@ def audit_command(
     with working("playing the run again and auditing it"):
         report = audit(found)
     if json:
-        print_json(report.to_dict())
+        print_json(report.to_dict() | ({"units": found.units} if found.units else {}))
     else:
-        if found.units:
-            print_text(f"values and regret are in {found.model.units_in_words}")
         print_text(report.text(shutil.get_terminal_size().columns if on_terminal() else 80))
     if report.bugs:
         raise typer.Exit(1)

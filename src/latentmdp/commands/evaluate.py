@@ -16,7 +16,7 @@ from latentmdp.commands._common import (
     UserUnits,
     read_model,
 )
-from latentmdp.commands._output import print_json, print_table, print_text, print_units
+from latentmdp.commands._output import in_units, print_json, print_table, print_text
 
 MOST_LINES = 40
 
@@ -32,7 +32,7 @@ def evaluate_command(
     discount: Discount = None,
     start: Start = None,
     normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = False,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
     """Value and variance of a policy in a model, exactly."""
@@ -40,7 +40,7 @@ def evaluate_command(
     from latentmdp.formats import load_policy
 
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
-    found = found.denormalized() if user_units else found
+    found, units = in_units(found, user_units)
     graph = load_policy(policy, found)
     result = evaluate(found, graph)
     facts: dict[str, Any] = {"value": result.value, "variance": result.variance}
@@ -52,11 +52,11 @@ def evaluate_command(
             "probabilities": probabilities.tolist(),
         }
     if json:
-        print_json(facts | ({"units": found.units} if found.units else {}))
+        print_json(facts | units.facts)
         return
     print_text(f"value     {result.value:.10g}")
     print_text(f"variance  {result.variance:.10g}")
-    print_units(found)
+    units.say()
     print()
     names = found.context_names or [str(m) for m in range(found.M)]
     columns = (names, found.w.tolist(), facts["contexts"], result.context_variances.tolist())

@@ -25,7 +25,7 @@ from latentmdp.commands._common import (
     whole_number,
 )
 from latentmdp.commands._compile import compiling_ahead
-from latentmdp.commands._output import print_json, print_table, print_text, working
+from latentmdp.commands._output import ShownUnits, print_json, print_table, print_text, working
 from latentmdp.commands._runs import RunTask, run_all
 from latentmdp.errors import ModelError
 
@@ -132,7 +132,7 @@ def learn_command(
     discount: Discount = None,
     start: Start = None,
     normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = False,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
@@ -268,10 +268,7 @@ def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | N
     first = results[0]
     print_text(f"optimum of the class between {first['optimal_lower']:.6g} and "
                f"{first['optimal_upper']:.6g}")  # fmt: skip
-    if first["units"] == "user units":
-        print_text("regret and values are in the units of the rewards before they were normalised")
-    elif words:
-        print_text(f"regret and values are in {words} (--user-units shows yours)")
+    ShownUnits(first["units"], words).say("regret and values")
     if results[0]["bonus_scale"] != 1.0:
         print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper's constants are 1)")
     if out is not None:

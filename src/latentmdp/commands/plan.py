@@ -25,7 +25,7 @@ from latentmdp.commands._common import (
     read_model,
     whole_number,
 )
-from latentmdp.commands._output import print_json, print_table, print_text, print_units
+from latentmdp.commands._output import ShownUnits, in_units, print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def plan_command(
     discount: Discount = None,
     start: Start = None,
     normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = False,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """Plan in a known model: a policy, its exact value, and a bound on its whole class."""
@@ -113,8 +113,7 @@ def plan_command(
 
     _check_out(out, policy_class)
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
-    found = found.denormalized() if user_units else found
-    given = found
+    found, units = in_units(found, user_units)
     if minimize:
         found = negated(found)
     options: dict[str, Any] = {
@@ -125,9 +124,9 @@ def plan_command(
     if compare:
         if out is not None:
             raise ModelError("--compare makes many policies; --out needs one (leave one out)")
-        _compare(found, options, sign, json)
+        _compare(found, options, sign, json, units)
         if not json:
-            print_units(given)
+            units.say()
         return
     with _progress_line(sign, quiet=json) as progress:
         result = plan(
@@ -136,7 +135,7 @@ def plan_command(
     if out is not None:
         write_policy(result.policy, found, out)
     if json:
-        print_json(_facts(result, sign) | ({"units": given.units} if given.units else {}))
+        print_json(_facts(result, sign) | units.facts)
         return
     low, high = _in_sign(result, sign)
     print_text(f"policy   {policy_class}, {_size(result.policy)}")
@@ -147,7 +146,7 @@ def plan_command(
             f"loss     {result.loss:.6g} of {sign * result.unrestricted:.10g}, the value without "
             f"--max-nodes ({result.loss / max(abs(result.unrestricted), 1e-300):.3%})"
         )
-    print_units(given)
+    units.say()
     print_text(f"status   {result.status}: {EXPLAINED[result.status]}")
     print_text(
         f"effort   {result.seconds:.2f} s, {result.nodes} nodes, {result.work} units of work, "
@@ -268,7 +267,9 @@ def _progress_line(sign: float, quiet: bool) -> "Iterator[Progress | None]":
 # ---------------------------------------------------------------------- comparison
 
 
-def _compare(model: "LatentMDP", options: dict[str, Any], sign: float, json: bool) -> None:
+def _compare(
+    model: "LatentMDP", options: dict[str, Any], sign: float, json: bool, units: ShownUnits
+) -> None:
     from latentmdp.commands.comparison import compare_methods
 
     with _progress_line(sign, quiet=json) as progress:
@@ -280,6 +281,7 @@ def _compare(model: "LatentMDP", options: dict[str, Any], sign: float, json: boo
                 "value_of_memory": table.value_of_memory,
                 "value_of_information": table.value_of_information,
             }
+            | units.facts
         )
         return
     headers = ("method", "class", "value", "gap", "seconds", "status")

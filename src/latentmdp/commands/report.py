@@ -9,6 +9,7 @@ import typer
 from latentmdp.commands._common import AsJson, UserUnits, some_path, whole_number
 from latentmdp.commands._output import Say, print_json, print_text, working
 from latentmdp.errors import ModelError
+from latentmdp.units import NORMALISED, USER
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -50,7 +51,7 @@ def report_command(
             show_default=False,
         ),
     ] = None,
-    user_units: UserUnits = False,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
     """Write one HTML page about saved runs: regret, bounds, an episode explorer."""
@@ -67,9 +68,9 @@ def report_command(
     folders = places(runs)
     what = f"{len(folders)} run{'s' * (len(folders) > 1)}"
     with working(f"reading {what}") as say:
-        found = [load_run(place) for place in folders] if audit or plan is not None else []
+        found = [load_run(place) for place in folders]
         page = write_report(
-            folders, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
+            found, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
             title=title, phases=phases, progress=say,
             units="user" if user_units else "model",
         )  # fmt: skip
@@ -77,7 +78,8 @@ def report_command(
     if json:
         seconds = time.perf_counter() - started
         facts = {"report": page, "runs": len(folders)}
-        print_json(facts | {"bytes": size, "seconds": seconds})
+        units = {"units": USER if user_units else NORMALISED} if any(r.units for r in found) else {}
+        print_json(facts | {"bytes": size, "seconds": seconds} | units)
     else:
         print_text(f"{page}: {what}, {size / 1e6:.2f} MB; open it in a browser")
 

@@ -16,7 +16,7 @@ from latentmdp.commands._common import (
     UserUnits,
     read_model,
 )
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands._output import in_units, print_json, print_table, print_text
 
 MOST_CONTEXTS = 20  # lines of the table
 
@@ -32,21 +32,24 @@ def show_command(
     discount: Discount = None,
     start: Start = None,
     normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = False,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
     """Sizes, totals, where the contexts differ, a picture."""
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
-    found = found.denormalized() if user_units else found
+    found, units = in_units(found, user_units)
     description = found.describe()
     if out is not None:
         from latentmdp.drawing import save_picture
 
         save_picture(found, out)
     if json:
-        print_json(description.to_dict() | ({"out": str(out)} if out is not None else {}))
+        more = units.facts | ({"out": str(out)} if out is not None else {})
+        print_json(description.to_dict() | more)
         return
     print_text(str(description))
+    if user_units:
+        units.say("totals")
     print()
     print_table(("context", "weight", "least total", "largest total"), _lines(found, description))
     if found.M > MOST_CONTEXTS:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, some_path, whole_number
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands._common import AsJson, UserUnits, some_path, whole_number
+from latentmdp.commands._output import ShownUnits, print_json, print_table, print_text
 from latentmdp.errors import ModelError
+from latentmdp.units import NORMALISED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +125,7 @@ def table_command(
             "--out", metavar="FILE", parser=some_path, help="Write it there.", show_default=False
         ),
     ] = None,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
     """One row per finished run; also while it runs."""
@@ -136,7 +138,8 @@ def table_command(
     if out is not None and not (csv or parquet):
         raise typer.BadParameter("--out needs --csv or --parquet")
     found = Study.load(study)
-    table = found.curves() if curves else found.table()
+    units = "user" if user_units else "model"
+    table = found.curves(units) if curves else found.table(units)
     if json:
         print_json({"runs": table.to_dict("records")})
     elif csv or parquet:
@@ -157,6 +160,7 @@ def report_command(
             help="The page (default: beside the study, with the ending .html).",
         ),
     ] = None,
+    user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """One page: regret by problem, who beats whom, exponents, all runs; also while it runs."""
@@ -171,8 +175,9 @@ def report_command(
         notes = []
         if status["left"]:
             notes.append(f"{status['left']} of {status['runs']} runs are not done yet")
-        runs, left_out = found.spec.within_limits(found.table())
-        curves = found.curves()
+        units = "user" if user_units else "model"
+        table, curves = found.table(units), found.curves(units)
+        runs, left_out = found.spec.within_limits(table)
         if len(left_out):
             limits = " or ".join(f"{k} above {most:g}" for k, most in found.spec.limits.items())
             notes.append(f"{len(left_out)} runs with {limits} are left out")
@@ -183,7 +188,7 @@ def report_command(
         title = found.spec.title or found.folder.name
         write_study_page(place, runs, curves, title=title, notes=notes, about=found.spec.about)
     if json:
-        print_json({"page": place, "runs": status["done"]})
+        print_json({"page": place, "runs": status["done"]} | _units(table).facts)
     else:
         print_text(f"{place}: {status['done']} runs")
 
@@ -255,8 +260,14 @@ def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
         write_atomically(out, lambda file: table.to_csv(file, index=False))
 
 
-HIDDEN = ("id", "regret_upper", "optimal_lower", "optimal_upper", "kept", "seconds_planning",
-          "seconds_simulation", "seconds_optimal")  # fmt: skip
+def _units(table: "pd.DataFrame") -> ShownUnits:
+    """Those of the runs whose model is normalised."""
+    name = max(table["units"]) if "units" in table else ""
+    return ShownUnits(name, NORMALISED)
+
+
+HIDDEN = ("id", "units", "regret_upper", "optimal_lower", "optimal_upper", "kept",
+          "seconds_planning", "seconds_simulation", "seconds_optimal")  # fmt: skip
 
 
 def _print_runs(table: "pd.DataFrame") -> None:
@@ -272,3 +283,4 @@ def _print_runs(table: "pd.DataFrame") -> None:
     shown = shown.drop(columns=constant)
     rows = [tuple(row) for row in shown.itertuples(index=False)]
     print_table([name.replace("_", " ") for name in shown.columns], rows)
+    _units(table).say("regret and values of normalised models")

@@ -12,7 +12,8 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.labels import Layout
+from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import Axis, Outcomes, build_model, check_size
 
 ACTION_NAMES = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from latentmdp.experiments.run_spec import Plain
+from latentmdp.experiments.run_spec import Plain, conversion_of
 from latentmdp.printing import printable
 
 LINE_SECONDS = 5.0  # between two plain lines
@@ -34,8 +34,8 @@ class Counts:
         self._over_here += 1
         if outcome["state"] == "done":
             self.done += 1
-            regret = outcome["result"].get("regret")
-            more = f" regret {regret:.6g}" if isinstance(regret, float) else ""
+            regret, units = outcome["result"].get("regret"), conversion_of(task["where"])
+            more = f" regret {units.difference(regret):.6g}" if isinstance(regret, float) else ""
             self.last = f"{task['id']}:{more} in {outcome['seconds']:.3g} s"
         else:
             self.failed += 1

@@ -13,7 +13,11 @@ from functools import cached_property
 from numbers import Real
 from typing import Any
 
+from latentmdp.units import Conversion
+
 Plain = dict[str, Any]
+VALUES = ("optimal_lower", "optimal_upper", "final_value")  # columns of a learner's run ...
+DIFFERENCES = ("regret", "regret_upper")  # ... and those that are differences of values
 KEY_LENGTH = 16  # hexadecimal digits: in 10^6 runs two agree with a probability below 1e-7
 
 
@@ -71,6 +75,17 @@ class RunSpec:
     def optimum_key(self) -> str | None:
         """The hash of `optimum`."""
         return None if self.optimum is None else content_key({"kind": "optimum", **self.optimum})
+
+
+def conversion_of(where: Plain) -> Conversion:
+    """From values of a run to a person's own units, as `ModelSources` has left it in `where`."""
+    return Conversion(*where.get("model", {}).get("conversion", ()))
+
+
+def in_user_units(result: Plain, conversion: Conversion) -> Plain:
+    """The columns of a run in a person's own units."""
+    changed = {name: conversion.value(result[name]) for name in VALUES}
+    return result | changed | {name: conversion.difference(result[name]) for name in DIFFERENCES}
 
 
 READABLE = ("model", "task", "algorithm", "policy_class", "seed")

@@ -25,7 +25,11 @@ class ModelSources:
         self._known: dict[str, tuple[Plain, Plain]] = {}
 
     def identity(self, text: str, options: Plain) -> tuple[Plain, Plain]:
-        """What is hashed of a model, and where a worker finds it."""
+        """What is hashed of a model, and where a worker finds it.
+
+        The latter also has the units of a file's model, which are no part of what is hashed.
+        Domains have rewards as they are given.
+        """
         if is_spec_string(text):
             return {"spec": complete_spec(text), **options}, {}
         name = f"{text} {sorted(options.items())}"
@@ -33,8 +37,11 @@ class ModelSources:
             path = self._base / text
             if not path.exists() and path.suffix.lower() not in ENDINGS:
                 complete_spec(text)  # refuses it with the domains there are
-            digest = open_model({"file": str(path), **options}).digest
-            self._known[name] = ({"digest": digest, **options}, {"file": str(path.resolve())})
+            model = open_model({"file": str(path), **options})
+            where: Plain = {"file": str(path.resolve())}
+            if model.units:
+                where["conversion"] = list(model.conversion)
+            self._known[name] = ({"digest": model.digest, **options}, where)
         return self._known[name]
 
 

@@ -19,13 +19,14 @@ from latentmdp.experiments.engines import Engine, Processes
 from latentmdp.experiments.exponents import exponents
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.lock import held, is_held
-from latentmdp.experiments.run_spec import Plain, RunSpec
+from latentmdp.experiments.run_spec import Plain, RunSpec, conversion_of, in_user_units
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Row, Store
 from latentmdp.formats import save
 from latentmdp.formats.files import PathLike, as_path, make_folder, shown
 from latentmdp.model import LatentMDP
+from latentmdp.units import NORMALISED, USER, Conversion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,58 +150,67 @@ class Study:
         seconds = sum(mean * left[like] for like, mean in known.items())
         return ids, len(optima), seconds, sum(left[like] for like in known)
 
-    def table(self) -> pd.DataFrame:
+    def table(self, units: str = "user") -> pd.DataFrame:
         """One row per finished run, in the order of the study.
 
         `id`; what names the run (`model`, swept keys, `algorithm`, `policy_class`, `episodes`,
         `delta`, `bonus_scale`, `simulator`, `ties`, `seed`); its results (`regret`,
         `regret_upper`, `optimal_lower`, ...); and `seconds`. All but columns of seconds are the
         same to the bit whatever the engine, the order and the interruptions.
+
+        `units`: where a model is normalised, `user` is for values and regret in the units of its
+        rewards before, `model` for its own; a column `units` then says which.
         """
         import pandas as pd  # loads slowly
 
-        rows, named = [], Names()
+        rows, named, shown = [], Names(), _Units(units)
         for run, row in self._rows():
             if row is not None and row.state == "done":
                 named.add(run.labels)
-                rows.append({"id": run.id, **run.labels, **row.result, "seconds": row.seconds})
+                result = shown.result(run, row.result)
+                rows.append({"id": run.id, **run.labels, **result, "seconds": row.seconds})
         return _ordered(pd.DataFrame(rows), named)
 
-    def curves(self) -> pd.DataFrame:
+    def curves(self, units: str = "user") -> pd.DataFrame:
         """Cumulative regret in long form: a row for each run and point.
 
         `id` and what names the run, as in `table`; `episode`, `regret` after that many episodes.
         Points are the same for all runs of equal length: 100, evenly spaced in the logarithm.
+        `units` as in `table`.
         """
         import pandas as pd  # loads slowly
 
-        parts, named = [], Names()
+        parts, named, shown = [], Names(), _Units(units)
         for run, row in self._rows(curve=True):
             if row is not None and row.curve is not None:
                 named.add(run.labels)
-                points = {"episode": row.curve[0], "regret": row.curve[1]}
+                points = {"episode": row.curve[0], **shown.regret(run, row.curve[1])}
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
 
-    def counted(self) -> pd.DataFrame:
+    def counted(self, units: str = "user") -> pd.DataFrame:
         """The rows of `table` that are within the study's limits."""
-        return self.spec.within_limits(self.table())[0]
+        return self.spec.within_limits(self.table(units))[0]
 
-    def compare(self, a: str, b: str, **how: Any) -> Comparison:
+    def compare(self, a: str, b: str, units: str = "user", **how: Any) -> Comparison:
         """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
 
         Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
         `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
         """
-        return compare(self.counted(), a, b, **how)
+        return compare(self.counted(units), a, b, **how)
 
     def profile(self, metric: str = "regret") -> pd.DataFrame:
         """How often each learner is within a factor of the best: `learner, factor, share`."""
         return performance_profile(self.counted(), metric=metric)
 
-    def exponents(self, key: str, metric: str = "regret") -> pd.DataFrame:
-        """How the metric grows with a swept key: slopes on logarithmic axes, with intervals."""
-        return exponents(self.counted(), key, metric)
+    def exponents(self, key: str, metric: str = "regret", units: str = "user") -> pd.DataFrame:
+        """How the metric grows with a swept key: slopes on logarithmic axes, with intervals.
+
+        What 1 stands for may change with the key where models are normalised: the theorem's
+        exponents are those of `units="model"`.
+        """
+        return exponents(self.counted(units), key, metric)
 
     def _rows(
         self, only: str | None = None, curve: bool = False
@@ -213,6 +223,31 @@ class Study:
             for run in self.spec.runs():
                 if matches(run, only):
                     yield run, store.run(run.key, curve)
+
+
+class _Units:
+    """The units of a table."""
+
+    def __init__(self, units: str) -> None:
+        if units not in ("user", "model"):
+            raise ModelError(f"units must be model or user; it is {units!r}")
+        self._name = USER if units == "user" else NORMALISED
+
+    def result(self, run: RunSpec, result: Plain) -> Plain:
+        """The columns of a run, with one for its units if its model is normalised."""
+        conversion = conversion_of(run.where)
+        if conversion == Conversion():
+            return result
+        shown = in_user_units(result, conversion) if self._name == USER else result
+        return shown | {"units": self._name}
+
+    def regret(self, run: RunSpec, regret: list[float]) -> Plain:
+        """A run's curve, likewise."""
+        conversion = conversion_of(run.where)
+        if conversion == Conversion():
+            return {"regret": regret}
+        scale = conversion.scale if self._name == USER else 1.0
+        return {"regret": [scale * value for value in regret], "units": self._name}
 
 
 class Names:
@@ -240,6 +275,8 @@ FIXED = (
 
 def _ordered(table: pd.DataFrame, named: Names) -> pd.DataFrame:
     first = ["id", *named]
+    if "units" in table:
+        table = table.fillna({"units": ""})
     return table[[*first, *(name for name in table if name not in first)]] if len(table) else table
 
 

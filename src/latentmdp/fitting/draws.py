@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.canonical import Floats
-from latentmdp.model import LatentMDP, checked_whole
+from latentmdp.horizons import checked_whole
+from latentmdp.model import LatentMDP
 from latentmdp.totals import extreme_totals
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import CHUNK_ROWS, open_log
 from latentmdp.fitting.tally import Tally
-from latentmdp.model import LatentMDP, checked_whole
+from latentmdp.horizons import checked_whole
+from latentmdp.model import LatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.fitting.mixture import Mixture

@@ -24,7 +24,7 @@ from latentmdp.fitting.mixture import EpisodeCounts, Mixture, fit_mixture
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import open_log
 from latentmdp.fitting.tally import Tally
-from latentmdp.model import checked_whole
+from latentmdp.horizons import checked_whole
 
 MOST_REWARDS = 50  # different rewards in a log that count as evidence; more are taken as noise
 PRIOR = 0.1  # visits added to each outcome of each context: keeps rare outcomes possible

@@ -6,7 +6,8 @@ dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `pr
 `reward`, `(nnz,)` where rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names,
 layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
 or empty. Step-dependent models have `P (H,M,S,A,S)` (sparse: the rows of `(step, state)`, and
-`steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step.
+`steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step. An ordinary model that
+is the time-augmented one of such a model has `states_per_step`, and a layout of so many states.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import memory_budget
-from latentmdp.model import LatentMDP, Layout
+from latentmdp.labels import Fold, Layout
+from latentmdp.model import LatentMDP
 from latentmdp.timed import AnyModel, TimedLatentMDP
 
 MODEL_FORMAT = "latentmdp model"
@@ -28,7 +30,7 @@ NAMES = ("state_names", "action_names", "context_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
     *("reward_scale", "reward_shift", "allowed", "terminal", "steps", *NAMES),
-    *("layout_shape", "layout_positions", "layout_walls", "layout_marks"),
+    *("states_per_step", "layout_shape", "layout_positions", "layout_walls", "layout_marks"),
 )
 DENSE = ("P", "R")
 SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
@@ -74,8 +76,11 @@ def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
     for key in NAMES:
         if getattr(model, key) is not None:
             document[key] = _storable_names(key, getattr(model, key))
-    if model.layout is not None:
-        document |= _layout_document(model.layout)
+    layout = model.layout
+    if isinstance(model, LatentMDP) and model.fold is not None:
+        document["states_per_step"], layout = model.fold.states, model.fold.layout
+    if layout is not None:
+        document |= _layout_document(layout)
     return document
 
 
@@ -128,8 +133,11 @@ def document_model(values: Mapping[str, Any], options: Options) -> AnyModel:
         keywords["allowed"] = fields.truths("allowed")
     keywords |= {key: fields.names(key) for key in NAMES if key in fields}
     keywords |= {k: fields.number(k) for k in ("reward_scale", "reward_shift") if k in fields}
-    if "layout_shape" in fields:
-        keywords["layout"] = _layout(fields)
+    layout = _layout(fields) if "layout_shape" in fields else None
+    if "states_per_step" not in fields:
+        keywords["layout"] = layout
+    elif horizon == fields.horizon("H"):
+        keywords["fold"] = Fold(fields.whole("states_per_step"), layout)
     limit = fields.number("max_return") if "max_return" in fields else None
     dense = "P" in fields or "indptr" not in fields
     if "terminal" in fields:

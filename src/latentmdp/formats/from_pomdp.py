@@ -21,7 +21,8 @@ from latentmdp.formats.pomdp_text import read_pomdp_text
 from latentmdp.formats.pomdpx import read_pomdpx
 from latentmdp.formats.rules import Allowance
 from latentmdp.horizons import WITHOUT_END
-from latentmdp.model import LatentMDP, Origin
+from latentmdp.labels import Origin
+from latentmdp.model import LatentMDP
 
 MOST_NAMES = 10**5  # longer lists of names are left out
 ROWS_AT_A_TIME = 1 << 17

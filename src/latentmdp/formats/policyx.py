@@ -15,7 +15,8 @@ from latentmdp.formats.files import PathLike, as_path
 from latentmdp.formats.hidden_static import NOWHERE
 from latentmdp.formats.rules import Allowance
 from latentmdp.formats.xml_stream import Attributes, XmlStream
-from latentmdp.model import LatentMDP, Origin
+from latentmdp.labels import Origin
+from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
 CHILDREN = {

@@ -23,8 +23,9 @@ from latentmdp.canonical import (
     rank_rewards,
 )
 from latentmdp.errors import ModelError
+from latentmdp.horizons import checked_whole
 from latentmdp.learning.state import State
-from latentmdp.model import LatentMDP, checked_whole
+from latentmdp.model import LatentMDP
 from latentmdp.numbering import Numbering
 from latentmdp.optimism.known import Known
 

@@ -63,6 +63,11 @@ class Run:
         """The run in the units in which it learns, also of a reading in other ones."""
         return self
 
+    @property
+    def folder(self) -> Path | None:
+        """Where it was loaded from, if it was."""
+        return None if self._file is None else self._file.parent
+
     def in_user_units(self) -> RunInUserUnits:
         """The run for reading in the units of the rewards before `normalized()`."""
         from latentmdp.learning.units import RunInUserUnits  # which is a Run itself
@@ -185,9 +190,11 @@ class Run:
         }
 
     def _repr_html_(self) -> str:
-        """For notebooks: what came of it, and the curve of regret."""
+        """For notebooks, in a person's own units: what came of it, and the curve of regret."""
         from latentmdp import notebook
 
+        if self.model.units:
+            return self.in_user_units()._repr_html_()
         spec = self.spec
         facts = (
             ("algorithm", spec.algorithm), ("class", spec.policy_class),

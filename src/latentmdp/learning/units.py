@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from latentmdp.learning.run import Run
+from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ class RunInUserUnits(Run):
     @property
     def units(self) -> str:
         """What numbers are in."""
-        return "user units" if self.run.units else ""
+        return USER if self.run.units else ""
 
     @property
     def itself(self) -> Run:

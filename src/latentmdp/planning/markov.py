@@ -44,6 +44,7 @@ FINER_GAIN = 0.001  # of the open gap: what a grid beside the search must gain, 
 MEMORY_WORK = 50_000  # units of the history planner for its first bound
 MEMORY_GAP = 1e-3  # relative gap that it is asked for at first
 MEMORY_UNIT = 100  # row backups that take as long as one of its units
+SHORT_SEARCH = 1_000  # nodes: a search that ends with fewer is over before a grid is built
 REFINE_PRICE, RESTART_PRICE = 4, 10  # the search gets so many parts of the work for one of theirs
 
 
@@ -145,6 +146,8 @@ class _Planner(PolicyRaiser):
 
     def refine_further(self, bound: GridBound) -> Stage:
         """Finer grids beside the search, which goes on with the best at its next level."""
+        while self.nodes < SHORT_SEARCH:
+            yield
         N, gain = bound.N, math.inf
         while gain > FINER_GAIN * (self.upper - self.lower):
             N, before = next_resolution(bound.K, N), self.upper

@@ -23,6 +23,7 @@ from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.units import USER
 
 Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
@@ -86,22 +87,24 @@ class Plan:
         return "" if self.policy.model is None else self.policy.model.units
 
     def _repr_html_(self) -> str:
-        """For notebooks: the certificate, and how the bounds came together."""
+        """For notebooks, in a person's own units: the certificate, how bounds came together."""
         from latentmdp import notebook
 
+        shown = self.in_user_units() if self.units else self
         facts = (
-            ("class", self.policy_class), ("lower", self.lower), ("upper", self.upper),
-            ("gap", f"{self.gap:.3%}"), ("status", self.status), ("method", self.method),
-            ("policy", repr(self.policy)), ("units", self.units or "as given"),
+            ("class", self.policy_class), ("lower", shown.lower), ("upper", shown.upper),
+            ("gap", f"{shown.gap:.3%}"), ("status", self.status), ("method", self.method),
+            ("policy", repr(self.policy)), ("units", USER if self.units else "as given"),
         )  # fmt: skip
-        seconds, _, lower, upper = zip(*self.history, strict=True) if self.history else ((),) * 4
+        seconds, _, lower, upper = zip(*shown.history, strict=True) if self.history else ((),) * 4
         lines = ((notebook.BLUE, lower), (notebook.ORANGE, upper))
         picture = notebook.curves(seconds, lines, "lower and upper bound, seconds")
         return notebook.page("Plan", notebook.facts(facts), picture)
 
     def __repr__(self) -> str:
+        in_units = f" in {self.units}" if self.units else ""
         return (
-            f"Plan({self.policy_class}, {self.lower:.6g} <= optimum <= {self.upper:.6g}, "
+            f"Plan({self.policy_class}, {self.lower:.6g} <= optimum <= {self.upper:.6g}{in_units}, "
             f"{self.status}, {self.method}, {self.seconds:.2f} s)"
         )
 

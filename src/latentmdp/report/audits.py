@@ -21,18 +21,12 @@ _MEANING = {
 }
 
 
-def audit_section(
-    audits: Sequence[tuple[str, "AuditReport"]], normalised: Sequence[str] = ()
-) -> Markup:
-    """One table for each audited run, and a line that says how it went.
-
-    `normalised`: the units of models whose rewards are not as they were given.
-    """
+def audit_section(audits: Sequence[tuple[str, "AuditReport"]]) -> Markup:
+    """One table for each audited run, and a line that says how it went, and in which units."""
     words = tag(
         "p",
         "Every quantity of the upper bound's proof, measured exactly on the run, next to what its "
         "lemma promises.",
-        *(f" Values and regret here are in {units}." for units in normalised),
     )
     parts: list[Any] = []
     for name, report in audits:

@@ -19,6 +19,7 @@ from latentmdp.report.limits import exploring_begins, lower_limit, update_limit,
 from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
 from latentmdp.report.sections import plan_seconds
 from latentmdp.report.world import world
+from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -48,7 +49,7 @@ def content(
     of_run = common_best(shown, model_of, [plan for _, plan in plans])
     best = [of_run[group.runs[0]] for group in groups]
     members_shown = [[shown[i] for i in group.runs] for group in groups]
-    user = [run.units == "user units" for run in shown]
+    user = [run.units == USER for run in shown]
     places = [folders[group.runs[0]] for group in groups]
     sources, left_out = _sources(groups, members, best, phases, places, progress)
     for name, plan in reversed(plans):
@@ -105,7 +106,7 @@ def _limits(
     )
     for group, found, shown in zip(groups, members, members_shown, strict=True):
         run = found[0]
-        unit = run.model.reward_scale if shown[0].units == "user units" else 1.0
+        unit = run.model.reward_scale if shown[0].units == USER else 1.0
         x = episode_grid(min(run.episodes for run in found))
         suffix = f", {group.label}" if several else ""
         bound = upper_limit(run, x)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.folding import fold, kept_nodes
 from latentmdp.formats.strict_json import write_json
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
 from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
+from latentmdp.timed import TimedLatentMDP, folded
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts
@@ -179,15 +181,21 @@ def _in_force(run: "Run", number: int) -> dict[str, Any]:
 
 def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
     """A policy, and what was known and hoped for when it was chosen."""
-    policy = slim(run.model, policy)
-    data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
+    policy, seen = slim(run.model, policy), folded(run.model)
     hoped = optimistic_actions(run, counts, policy)
+    if isinstance(seen, TimedLatentMDP):
+        hoped = None if hoped is None else hoped[kept_nodes(seen, policy)]
+        policy = fold(seen, policy)
+    data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
     return data if hoped is None else data | {"hoped": pack_unit(hoped)}
 
 
 def plan_phase(model: LatentMDP, policy: PolicyGraph, value: float) -> dict[str, Any]:
     """A planned policy as the only phase of an entry of its own."""
-    return {"number": 0, "value": value, "policy": policy_data(slim(model, policy))}
+    policy, seen = slim(model, policy), folded(model)
+    if isinstance(seen, TimedLatentMDP):
+        policy = fold(seen, policy)
+    return {"number": 0, "value": value, "policy": policy_data(policy)}
 
 
 def slim(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:

@@ -14,6 +14,8 @@ from latentmdp._version import __version__
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
+from latentmdp.timed import folded
+from latentmdp.units import USER, USER_WORDS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -25,7 +27,7 @@ COMMANDS = 24
 
 def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]) -> str:
     """One sentence of what was run."""
-    model = models[0]
+    model = folded(models[0])
     sizes = (
         f"{count(model.M, 'context')}, {count(model.S, 'state')}, {count(model.A, 'action')}, "
         f"{count(model.H, 'step')}"
@@ -59,9 +61,8 @@ def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[floa
 
 def _units_words(runs: Sequence["Run"]) -> list[Markup]:
     """What regret and values are in, where rewards were normalised."""
-    if any(run.units == "user units" for run in runs):
-        words = "Regret and values are in the units of the rewards before they were normalised."
-        return [tag("p", words)]
+    if any(run.units == USER for run in runs):
+        return [tag("p", f"Regret and values are in {USER_WORDS}.")]
     found = sorted({run.model.units_in_words for run in runs if run.units})
     return [tag("p", f"Regret and values are in {one}.") for one in found]
 
@@ -116,8 +117,12 @@ def regret_section(
     limits: Sequence[dict[str, Any]],
     lower: Sequence[dict[str, Any]],
     exploring: Sequence[tuple[str, float, int]] = (),
+    scaled: bool = False,
 ) -> Markup:
-    """The regret chart and how to read it; `exploring`: learner, from which episode, played."""
+    """The regret chart and how to read it; `exploring`: learner, from which episode, played.
+
+    `scaled`: regret is not in units of rewards in [0, 1], as the theorem's is.
+    """
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
@@ -129,6 +134,8 @@ def regret_section(
         words.append(
             "The theorem's bound holds for its two algorithms with probability 1 − 9δ, with all "
             "its constants, and Var* replaced by the most it can be: it is a promise, not a guess."
+            + " It is about rewards in [0, 1] and drawn in the units of this page."
+            * scaled
         )
     if lower:
         words.append(
@@ -264,10 +271,16 @@ def setting_section(
 def _model_words(i: int, model: LatentMDP, models: int) -> list[Markup]:
     name = model_file(i, models)
     rewards = "observed" if model.observe_rewards else "hidden until the end"
+    states = model.S if model.fold is None else model.fold.states
     words = (
-        f"M = {model.M} contexts, S = {model.S} states, A = {model.A} actions, H = {model.H} "
+        f"M = {model.M} contexts, S = {states} states, A = {model.A} actions, H = {model.H} "
         f"steps, at most Γ = {model.Gamma} next states; rewards {rewards}."
     )
+    if model.fold is not None:
+        words += (
+            f" Transitions or rewards change with the step: learners see the step in the state, "
+            f"{model.S} states in all."
+        )
     if model.units:
         words += f" Rewards are in {model.units_in_words}."
     button = tag("button", f"save the model as {name}", type="button", class_="save",

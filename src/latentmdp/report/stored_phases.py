@@ -12,9 +12,9 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.files import refusal
 from latentmdp.formats.schema import Table, fitting, number, whole
 from latentmdp.formats.strict_json import read_json
-from latentmdp.model import LatentMDP
 from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
 from latentmdp.report.encode import WIDTHS, pack_whole
+from latentmdp.timed import AnyModel, folded
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -80,7 +80,7 @@ def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     for name, column in TABLE_COLUMNS.items():
         if place[name] != table[column][place["number"]]:
             raise ModelError(f"{where}{name} must be that of the run's table; it is {place[name]}")
-    policy = _policy(model, phase.get("policy"), f"{where}policy")
+    policy = _policy(folded(model), phase.get("policy"), f"{where}policy")
     rows = model.M * model.S * model.A
     visits = _unpacked(phase.get("visits"), f"{where}visits")
     if visits.size != rows or visits.max() > 64:
@@ -94,7 +94,7 @@ def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     return checked
 
 
-def _policy(model: LatentMDP, data: Any, where: str) -> PolicyGraph:
+def _policy(model: AnyModel, data: Any, where: str) -> PolicyGraph:
     """The policy of `policy_data`."""
     if not isinstance(data, dict):
         raise ModelError(f"{where} must be there")

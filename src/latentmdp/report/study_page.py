@@ -27,6 +27,7 @@ from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.report.frame import render_page
 from latentmdp.report.html import Figure, count, number, section, table, tag
 from latentmdp.report.static_chart import REFERENCE, Line, legend, line_chart
+from latentmdp.units import USER, USER_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +66,9 @@ def write_study_page(
         f"{count(runs['seed'].nunique(), 'seed')}, {count(len(runs), 'run')} in all. Values and "
         "regret are exact."
     )
+    for units in sorted(set(runs.get("units", ())) - {""}):
+        words = USER_WORDS if units == USER else units
+        lead += f" Those of normalised models are in {words}."
     words = tag("ul", *(tag("li", note) for note in notes)) if notes else Markup()
     parts = [("short", "In short", section("short", "In short", words, _summary(runs, groups)))]
     if len(curves):

@@ -8,18 +8,24 @@ from latentmdp.drawing.diagram import diagram_places
 from latentmdp.drawing.policies import action_directions
 from latentmdp.model import LatentMDP
 from latentmdp.report.encode import pack_real, pack_whole, rounded
+from latentmdp.timed import folded, pictured
 
 MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one
 
 
 def world(model: LatentMDP) -> dict[str, Any]:
-    """Everything of the model; the page can write it out again as a file for `lm.load`."""
-    layout = model.layout
+    """Everything of the model; the page can write it out again as a file for `lm.load`.
+
+    Of a time-augmented model the page shows the states of the step-dependent one (`fold`).
+    """
+    drawn = pictured(folded(model))
+    layout = drawn.layout
     data: dict[str, Any] = {
         "M": model.M,
         "S": model.S,
         "A": model.A,
         "H": model.H,
+        "fold": None if model.fold is None else model.fold.states,
         "w": model.w.tolist(),
         "nu": pack_real(model.nu),
         "discount": model.discount,
@@ -46,10 +52,10 @@ def world(model: LatentMDP) -> dict[str, Any]:
             "positions": [list(cell) for cell in layout.positions],
             "walls": [list(cell) for cell in layout.walls],
             "marks": None if layout.marks is None else [list(marks) for marks in layout.marks],
-            "directions": [rounded(d, 4) for d in action_directions(model)],
+            "directions": [rounded(d, 4) for d in action_directions(drawn)],
         }
-    elif model.S <= MAX_DIAGRAM:
-        data["places"] = [rounded(place, 4) for place in _places(model)]
+    elif drawn.S <= MAX_DIAGRAM:
+        data["places"] = [rounded(place, 4) for place in _places(drawn)]
     return data
 
 

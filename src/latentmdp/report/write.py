@@ -1,20 +1,25 @@
 """`write_report`: one self-contained HTML file about runs, readable offline."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from latentmdp.errors import ModelError
+from latentmdp.folding import unfold
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
+from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import check_made_for
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
+from latentmdp.timed import TimedLatentMDP, folded
+from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
@@ -35,23 +40,21 @@ def write_report(
     title: str | None = None,
     phases: int = 12,
     progress: Callable[[str], None] = lambda text: None,
-    units: str | None = None,
+    units: str = "user",
 ) -> Path:
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
     `plan`: planning certificates to show, of the first run's model; their policies can be explored.
+    Of runs on `model.unrolled` of a step-dependent model, the page shows the states of `model`, and
+    plans may be of either.
     `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's
     first run is played again, to the same bits; 1 takes the last policy alone and plays nothing.
-    `progress` is told, in words, what is being done. `units`: `model`, or `user` for values and
-    regret in the units of the rewards before `normalized()` (default: `user` where a run is given
-    so, as by `learn(..., normalize=True)`).
+    `progress` is told, in words, what is being done. `units`: `user`, for values and regret in the
+    units of the rewards before `normalized()`, or `model`. Audits are always in the model's.
     """
     found, folders = _runs(runs)
-    if units is None:
-        units = "user" if any(run is not run.itself for run in found) else "model"
-    found = [run.itself for run in found]
     if not found:
         raise ModelError("a report needs at least one run; it was given none")
     if not isinstance(phases, int) or phases < 0:
@@ -60,6 +63,7 @@ def write_report(
         raise ModelError(f"units must be model or user; it is {units!r}")
     plans = _named(plan, lambda p: f"{getattr(p, 'policy_class', 'no')} class")
     audits = _named(audit, lambda a: "audit")
+    plans = [(name, _of_learners(one, found[0].model)) for name, one in plans]
     for name, one in plans:
         check_made_for(one, found[0].model, f"the plan ({name})")
     shown = found
@@ -74,10 +78,10 @@ def write_report(
 
 
 def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
-    """The runs, and the folders of those that were given by their folder."""
+    """The runs in the units in which they learned, and the folders of those that were loaded."""
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
-    found = [run if isinstance(run, Run) else load_run(run) for run in given]
-    folders = [None if isinstance(run, Run) else Path(run) for run in given]
+    found = [(run if isinstance(run, Run) else load_run(run)).itself for run in given]
+    folders = [run.folder for run in found]
     for run in found:
         if run.episodes < 1:
             raise ModelError("a report needs runs with episodes; one has none")
@@ -96,6 +100,15 @@ def _named(given: Any, name: Any) -> list[tuple[str, Any]]:
         (n if names.count(n) == 1 else f"{n} {i + 1}", thing)
         for i, (n, thing) in enumerate(zip(names, things, strict=True))
     ]
+
+
+def _of_learners(plan: Any, model: LatentMDP) -> Any:
+    """A plan of a step-dependent model as one of its time-augmented model, which learners see."""
+    seen = folded(model)
+    if not isinstance(seen, TimedLatentMDP) or getattr(plan, "model_digest", "") != seen.digest:
+        return plan
+    policy = unfold(seen, plan.policy).for_model(model)
+    return replace(plan, policy=policy, model_digest=model.digest)
 
 
 def _title(runs: Sequence["Run"]) -> str:
@@ -119,7 +132,7 @@ def _sections(
         ("short", "In short", sections.in_short(shown, groups, best)),
         ("regret", "Regret", sections.regret_section(
             any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"],
-            data.pop("exploring"))),
+            data.pop("exploring"), any(run.units == USER for run in shown))),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",
@@ -135,8 +148,7 @@ def _sections(
         html = sections.plan_section(plans, data.pop("informed"))
         found.append(("planning", "Planning", html))
     if audits:
-        normalised = sorted({model.units_in_words for model in models if model.units})
-        found.append(("audit", "Audit", audit_section(audits, normalised)))
+        found.append(("audit", "Audit", audit_section(audits)))
     found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
     data["lead"] = sections.lead(runs, models, groups)
     return found

@@ -229,6 +229,8 @@ class _Builder:
             f"Gamma {self.model.Gamma}, Var* in [{low:.6g}, {high:.6g}], "
             f"V* in [{self.run.optimal[0]:.6g}, {self.run.optimal[1]:.6g}]"
         )
+        if self.model.units:
+            text += f"\nall numbers, as the proof's, are in {self.model.units_in_words}"
         if not self.promised:
             text += "\nthe theorem promises nothing here: " + (
                 "it is about mvp and bernstein"

@@ -27,20 +27,27 @@ function readModel(data) {
   const [scale, shift] = data.userUnits ? [data.rewardScale, data.rewardShift] : [1, 0];
   const weights = (steps) => (data.discount === 1 ? steps : (1 - data.discount ** steps) / (1 - data.discount));
   const allowed = data.allowed ? decode(data.allowed) : null;
+  // Of a time-augmented model the page shows the states of the step-dependent one: rows are numbered
+  // by step * S + state, next states are without their step, and all episodes start at step 0.
+  const numbered = data.S;
+  const S = data.fold ?? numbered;
+  const place = (t, s) => (data.fold === null ? s : t * S + s);
+  const raw = { nu: decode(data.nu), next: decode(data.next) };
   return {
     ...data,
-    nu: decode(data.nu),
+    S, numbered, raw,
+    nu: raw.nu.filter((_, i) => i % numbered < S),
     indptr: sums(decode(data.length)),
-    next: decode(data.next),
+    next: raw.next.map((s) => s % S),
     symbol: decode(data.symbol),
     prob: decode(data.prob),
     reward: decode(data.reward),
-    state: name(data.stateNames, (s) => `state ${s}`),
+    state: name(data.fold === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`),
     action: name(data.actionNames, (a) => `action ${a}`),
     context: name(data.contextNames, (m) => `context ${m}`),
-    allowed, // 1 or 0 for each (state, action); null: all of them
-    available: (s, a) => allowed === null || allowed[s * data.A + a] === 1,
-    row: (m, s, a) => (m * data.S + s) * data.A + a,
+    allowed, // 1 or 0 for each (numbered state, action); null: all of them
+    available: (t, s, a) => allowed === null || allowed[place(t, s) * data.A + a] === 1,
+    row: (m, t, s, a) => (m * numbered + place(t, s)) * data.A + a,
     // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
     paid: (reward) => scale * reward + shift,
     total: (sum, steps) => scale * sum + shift * weights(steps),
@@ -71,16 +78,17 @@ function modelFile(model) {
   const perRow = Array.from({ length: rows }, (_, i) => model.reward[model.indptr[i]]);
   const file = {
     format: "latentmdp model", H: model.H, discount: model.discount, observe_rewards: model.observeRewards, w: model.w,
-    nu: Array.from({ length: model.M }, (_, m) => Array.from(model.nu.slice(m * model.S, (m + 1) * model.S))),
-    indptr: Array.from(model.indptr), next: Array.from(model.next), prob: Array.from(model.prob),
+    nu: Array.from({ length: model.M }, (_, m) => Array.from(model.raw.nu.slice(m * model.numbered, (m + 1) * model.numbered))),
+    indptr: Array.from(model.indptr), next: Array.from(model.raw.next), prob: Array.from(model.prob),
     reward: model.rewardsOnTransitions ? Array.from(model.reward) : perRow,
     rewards_on_transitions: model.rewardsOnTransitions,
   };
-  if (model.allowed) file.allowed = Array.from({ length: model.S }, (_, s) => Array.from(model.allowed.slice(s * model.A, (s + 1) * model.A)));
+  if (model.allowed) file.allowed = Array.from({ length: model.numbered }, (_, s) => Array.from(model.allowed.slice(s * model.A, (s + 1) * model.A)));
   if (model.returnLimit !== null) file.max_return = model.returnLimit;
   if (model.rewardScale !== 1) file.reward_scale = model.rewardScale;
   if (model.rewardShift !== 0) file.reward_shift = model.rewardShift;
   for (const what of ["state", "action", "context"]) if (model[`${what}Names`]) file[`${what}_names`] = model[`${what}Names`];
+  if (model.fold !== null) file.states_per_step = model.fold;
   if (model.layout) {
     file.layout_shape = model.layout.shape;
     file.layout_positions = model.layout.positions;

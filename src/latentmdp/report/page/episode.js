@@ -25,9 +25,9 @@ function initialBelief(model, s) {
 }
 
 // b_m(h a r s') proportional to b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]
-function updateBelief(model, belief, s, a, next, symbol) {
+function updateBelief(model, belief, t, s, a, next, symbol) {
   return normalized(belief.map((b, m) => {
-    const row = model.row(m, s, a);
+    const row = model.row(m, t, s, a);
     for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
       if (model.next[i] === next && model.symbol[i] === symbol) return b * model.prob[i];
     }
@@ -54,14 +54,14 @@ function playEpisode(model, policy, m, seed, overrides) {
   for (let t = 0; t < model.H; t++) {
     const asked = policy.action[node];
     const action = overrides.has(t) ? overrides.get(t) : asked;
-    const row = model.row(m, s, action);
+    const row = model.row(m, t, s, action);
     const from = model.indptr[row];
     const i = from + pick(Array.from(model.prob.slice(from, model.indptr[row + 1])), draw());
     const [next, symbol, reward] = [model.next[i], model.symbol[i], model.reward[i]];
     steps.push({ t, state: s, node, belief, asked, action, next, symbol, reward, total });
     total += weight * reward;
     weight *= model.discount;
-    belief = updateBelief(model, belief, s, action, next, symbol);
+    belief = updateBelief(model, belief, t, s, action, next, symbol);
     if (t + 1 < model.H) node = action === asked ? successor(policy, model, node, symbol, next) : policy.default[(t + 1) * model.S + next];
     s = next;
   }
@@ -75,7 +75,7 @@ function alphaVectors(model, policy) {
   const alpha = new Float64Array(policy.N * M);
   for (let n = policy.N - 1; n >= 0; n--) {
     for (let m = 0; m < M; m++) {
-      const row = model.row(m, policy.state[n], policy.action[n]);
+      const row = model.row(m, policy.step[n], policy.state[n], policy.action[n]);
       let sum = 0;
       for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
         const later = policy.step[n] + 1 < H ? alpha[successor(policy, model, n, model.symbol[i], model.next[i]) * M + m] : 0;
@@ -93,7 +93,7 @@ function actionValues(model, policy, alpha, at) {
   for (let a = 0; a < model.A; a++) {
     for (let m = 0; m < model.M; m++) {
       if (!at.belief || at.belief[m] === 0) continue;
-      const row = model.row(m, at.state, a);
+      const row = model.row(m, at.t, at.state, a);
       for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
         let later = 0;
         if (at.t + 1 < model.H) {
@@ -122,7 +122,7 @@ function expectedVisits(model, policy, context) {
       if (here === 0) continue;
       visits[policy.state[n]] += here;
       if (policy.step[n] + 1 === H) continue;
-      const row = model.row(m, policy.state[n], policy.action[n]);
+      const row = model.row(m, policy.step[n], policy.state[n], policy.action[n]);
       for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
         reach[successor(policy, model, n, model.symbol[i], model.next[i]) * M + m] += here * model.prob[i];
       }

@@ -289,7 +289,7 @@ class Explorer {
     const hoped = prepared.hoped ? real.map((_, a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0)) : null;
     const top = Math.max(0.01, ...(real ?? [1]), ...(hoped ?? [])); // below that, nothing is left to show
     const rows = Array.from({ length: model.A }, (_, a) => {
-      if (!model.available(at.state, a)) return element("button", { type: "button", class: "action", disabled: true, title: `${model.action(a)} is unavailable here.` }, element("span", { class: "who soft" }, model.action(a)), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
+      if (!model.available(at.t, at.state, a)) return element("button", { type: "button", class: "action", disabled: true, title: `${model.action(a)} is unavailable here.` }, element("span", { class: "who soft" }, model.action(a)), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
       const worth = element("span", { class: "worth" });
       if (hoped) worth.append(element("span", { class: "hoped", style: { width: `${(100 * hoped[a]) / top}%` } }));
       if (real) worth.append(element("span", { class: "real", style: { width: `${Math.max(0, (100 * real[a]) / top)}%` } }));

@@ -30,16 +30,16 @@ function openShare(model, prepared, choice) {
   const step = Math.min(choice.step, model.H - 1);
   return Float64Array.from({ length: model.S }, (_, s) => {
     const first = (prepared.policy.default[step * model.S + s] * model.M + choice.context) * model.A;
-    const values = prepared.hoped.slice(first, first + model.A).filter((_, a) => model.available(s, a));
+    const values = prepared.hoped.slice(first, first + model.A).filter((_, a) => model.available(step, s, a));
     return values.filter((value) => value > 0.9999).length / values.length;
   });
 }
 
 // Snapshot counts are powers of two: 1 + the power is stored, 0 for never.
-function knownVisits({ S, A }, prepared, context) {
+function knownVisits({ S, A, numbered }, prepared, context) {
   const visits = new Float64Array(S);
   prepared.powers.forEach((power, row) => {
-    const m = Math.floor(row / (S * A));
+    const m = Math.floor(row / (numbered * A));
     if (power > 0 && (context === null || m === context)) visits[Math.floor(row / A) % S] += 2 ** (power - 1);
   });
   return visits;

@@ -170,7 +170,7 @@ function outcomes(model, at) {
   const likely = new Map();
   for (let m = 0; m < model.M; m++) {
     const b = at.belief ? at.belief[m] : 0;
-    const row = model.row(m, at.state, at.action);
+    const row = model.row(m, at.t, at.state, at.action);
     if (b > 0) for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) likely.set(model.next[i], (likely.get(model.next[i]) ?? 0) + b * model.prob[i]);
   }
   return [...likely].map(([next, prob]) => ({ next, prob })).sort((a, b) => b.prob - a.prob);
