@@ -118,9 +118,74 @@ def test_worth_is_the_value_in_the_model_and_quantiles_of_draws(seed):
     worth = found.evaluate(table, level=0.8, draws=50, seed=3)
     policy = lm.PolicyGraph.from_table(table)
     assert worth.value == lm.evaluate(found.model, policy).value
-    values = [lm.evaluate(drawn, policy).value for drawn in found.sample(50, 3)]
-    assert (worth.lower, worth.upper) == pytest.approx(np.quantile(values, [0.1, 0.9]))
-    assert worth.assumed_steps >= 0.0
+    models = found.sample(50, 3)
+    values = [lm.evaluate(drawn, policy).value for drawn in models]
+    assert worth.draws == pytest.approx(np.array(values))
+    assert worth.worst == pytest.approx(np.array([open_value(found, x, policy, min) for x in models]))
+    assert worth.best == pytest.approx(np.array([open_value(found, x, policy, max) for x in models]))
+    assert worth.lower == pytest.approx(np.quantile(worth.worst, 0.1))
+    assert worth.upper == pytest.approx(np.quantile(worth.best, 0.9))
+    assert (worth.assumed_steps > 0.0) or (worth.worst == worth.draws).all()
+
+
+def open_value(found, model, policy, extreme):
+    """The value with unseen rows at their worst (`min`) or best (`max`), node by node."""
+    bounds = dict(zip(found.estimate.unseen.tolist(), zip(
+        found.estimate.unseen_low, found.estimate.unseen_high, strict=True), strict=True))  # fmt: skip
+    shown = range(int(policy.symbol.max(initial=0)) + 2)
+
+    def alpha(m, node):
+        if node is None:
+            return 0.0
+        row = (m * model.S + policy.state[node]) * model.A + policy.action[node]
+        last = policy.step[node] == model.H - 1
+
+        def after(symbol, state):
+            return alpha(m, None if last else int(policy.successors(node, symbol, state)))
+
+        if row in bounds:
+            later = extreme(after(y, x) for y in shown for x in range(model.S))
+            return extreme(bounds[row]) + model.discount * later
+        at = range(model.indptr[row], model.indptr[row + 1])
+        return sum(model.prob[i] * (model.reward[i] + model.discount * after(
+            model.symbol[i], model.next[i])) for i in at)  # fmt: skip
+
+    return sum(model.w[m] * model.nu[m, s] * alpha(m, int(policy.root[s]))
+               for m in range(model.M) for s in range(model.S))  # fmt: skip
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32 - 1))
+def test_rows_never_seen_may_do_anything_inside_the_interval(seed):
+    """With memory and observed rewards: whatever the rows do, the value is between the ends."""
+    rng = np.random.default_rng(seed)
+    model = lm.make(f"garnet:states=3,actions=2,contexts=2,horizon=3,seed={seed % 50}")
+    found = lm.fit(roll(model, 6, rng), known=everything(model), horizon=3)
+    policy = lm.plan(model, gap=0.1).policy
+    worth = found.evaluate(policy, draws=3, seed=1)
+    unseen, most = found.estimate.unseen, float(found.estimate.unseen_high.max(initial=0.0))
+    for drawn, low, high in zip(found.sample(3, 1), worth.worst, worth.best, strict=True):
+        assert low == pytest.approx(open_value(found, drawn, policy.for_model(drawn), min))
+        assert high == pytest.approx(open_value(found, drawn, policy.for_model(drawn), max))
+        P, R = drawn.P, drawn.R
+        for row in unseen:
+            at = np.unravel_index(row, (2, 3, 2))
+            P[at], R[at] = rng.dirichlet(np.full(3, 0.3)), most * rng.choice([0.0, 0.5, 1.0])
+        other = lm.LatentMDP.from_arrays(P, R, drawn.w, drawn.nu, 3, max_return=None)
+        value = lm.evaluate(other, policy.for_model(drawn)).value
+        assert low - 1e-9 <= value <= high + 1e-9
+
+
+def test_rewards_of_rows_never_seen_are_bounded_by_what_is_known():
+    found = lm.fit(two_contexts())
+    assert set(zip(found.estimate.unseen_low, found.estimate.unseen_high, strict=True)) == {(-3.0, 0.0)}
+    R = np.arange(8.0).reshape(2, 2, 2)
+    known = lm.fit(two_contexts(), known={"R": R})
+    assert known.estimate.unseen_low.tolist() == R.reshape(-1)[known.estimate.unseen].tolist()
+    wide = lm.fit(two_contexts(), known={"R": np.stack([R, R + 1], axis=-1)}).estimate
+    assert (wide.unseen_high - wide.unseen_low).tolist() == [1.0] * 4
+    again = known.evaluate(np.ones((2, 2), dtype=int), draws=5)  # (B, u, y) was never seen
+    assert (again.worst < again.best).all()
 
 
 def test_intervals_cover_about_as_often_as_they_say():

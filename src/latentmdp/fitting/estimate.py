@@ -58,7 +58,9 @@ class Estimate:
     place: Ints
     w_alpha: Floats | None  # (M,), None where w is known
     nu_alpha: Floats | None  # (M, S), None where nu is known
-    unseen: Ints  # rows whose outcomes are assumed
+    unseen: Ints  # (u,) rows whose outcomes are assumed
+    unseen_low: Floats  # (u,) what they pay at least, as far as the log or what is known says
+    unseen_high: Floats  # (u,) and at most
     hidden_because_noisy: bool
 
 
@@ -107,7 +109,8 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     )  # fmt: skip
     return Estimate(
         model, made.row, made.prob, made.alpha, reward, made.error,
-        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen, because_noisy,
+        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
+        *_unseen_rewards(counts, assumed, unseen), because_noisy,
     )  # fmt: skip
 
 
@@ -191,6 +194,19 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
     made.add(unseen, unseen // A % S, 1.0, reward)
 
 
+def _unseen_rewards(
+    counts: LogCounts, assumed: Assumptions, unseen: Ints
+) -> tuple[Floats, Floats]:
+    """Bounds of what rows never seen pay: known, or between the least and the largest seen."""
+    if "R" in assumed.known:
+        R = _checked_rewards(counts, assumed)[unseen]
+        return R.min(axis=1), R.max(axis=1)
+    paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
+    mean = counts.row_sums.mean[unseen]
+    most = max(0.0, float(counts.sums.mean.max(initial=0.0)))
+    return np.where(paid, mean, least_reward(counts)), np.where(paid, mean, most)
+
+
 def least_reward(counts: LogCounts) -> float:
     """What is assumed to be paid where nothing was seen: 0, or the least seen if that is less.
 
@@ -233,6 +249,13 @@ def _known_rewards(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> 
     """The rewards of outcomes; those given as known take the place of what was seen."""
     if "R" not in assumed.known:
         return made.reward
+    R = _checked_rewards(counts, assumed)
+    made.error[:] = 0.0
+    return R[made.row, made.next if R.shape[1] > 1 else 0]
+
+
+def _checked_rewards(counts: LogCounts, assumed: Assumptions) -> Floats:
+    """`(rows, 1)` or `(rows, S)` rewards that are known."""
     M, A = counts.M, counts.A
     S = counts.S - (counts.end is not None)
     R = floats("known['R']", assumed.known["R"])
@@ -244,9 +267,7 @@ def _known_rewards(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> 
     if S < counts.S:  # nothing is paid at the end
         width = [(0, 0), (0, 1), (0, 0)] + ([(0, 1)] if R.ndim == 4 else [])
         R = np.pad(R, width)
-    made.error[:] = 0.0
-    flat = R.reshape(M * counts.S * A, -1)
-    return flat[made.row, made.next if R.ndim == 4 else 0]
+    return R.reshape(M * counts.S * A, -1)
 
 
 def _weights(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floats | None]:

@@ -1,13 +1,15 @@
 """What a policy is worth by a log: its value in the fitted model, with an interval from draws.
 
 The interval says how much the value varies with the models that the data leave possible, for this
-one policy. A policy that was *chosen* because it looks best on the same data looks a little too
-good: docs/how_to_fit.md has the measured coverage of both.
+one policy. Rows that nobody has seen may do anything there (`unseen.py`). A policy that was
+*chosen* because it looks best on the same data looks a little too good: docs/how_to_fit.md has the
+measured coverage of both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.summary import row_reach
+from latentmdp.fitting.unseen import UnseenRows
 from latentmdp.policy import as_policy
 
 if TYPE_CHECKING:
@@ -27,7 +30,10 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Worth:
-    """A value with an interval that has the posterior probability `level`."""
+    """A value with an interval at `level`.
+
+    `lower` is a quantile of `worst`, `upper` one of `best`.
+    """
 
     value: float  # in the fitted model
     lower: float
@@ -37,7 +43,9 @@ class Worth:
     context_lower: Floats  # (M,)
     context_upper: Floats  # (M,)
     assumed_steps: float  # expected steps of an episode in rows that nobody has seen
-    draws: Floats = field(repr=False)  # (n,) the value in each draw
+    draws: Floats = field(repr=False)  # (n,) the value in each draw, unseen rows as assumed
+    worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
+    best: Floats = field(repr=False)  # (n,) and at their best
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -60,18 +68,32 @@ def worth_of(
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
     graph = as_policy(fit.model, getattr(policy, "policy", policy))
     found = evaluate(fit.model, graph)
-    values, contexts = np.empty(draws), np.empty((draws, fit.model.M))
-    for i, model in enumerate(draw_models(fit.estimate, draws, seed)):
-        drawn = evaluate(model, graph)
-        values[i], contexts[i] = drawn.value, drawn.contexts
-    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
-    lower, upper = np.quantile(values, tails)
-    context_lower, context_upper = np.quantile(contexts, tails, axis=0)
     steps = float(row_reach(fit, graph)[fit.estimate.unseen].sum())
-    values.flags.writeable = False
+    values, contexts, weights = np.empty(draws), *np.empty((2, draws, fit.model.M))
+    worst = best = contexts
+    open_rows = UnseenRows(fit.estimate, graph) if steps > 0.0 else None
+    if open_rows is not None:
+        worst, best = np.empty((2, *contexts.shape))
+    batch = 1 if open_rows is None else open_rows.batch
+    models = draw_models(fit.estimate, draws, seed)
+    for begin in range(0, draws, batch):
+        part = list(islice(models, batch))
+        for i, model in enumerate(part, begin):
+            drawn = evaluate(model, graph)
+            values[i], contexts[i], weights[i] = drawn.value, drawn.contexts, model.w
+        if open_rows is not None:
+            worst[begin : begin + batch] = open_rows.contexts(part, best=False)
+            best[begin : begin + batch] = open_rows.contexts(part, best=True)
+    low, high = (values, values) if open_rows is None else (
+        (weights * worst).sum(axis=1), (weights * best).sum(axis=1)
+    )  # fmt: skip
+    for array in (values, low, high):
+        array.flags.writeable = False
+    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
     return Worth(
-        found.value, float(lower), float(upper), level, found.contexts, context_lower,
-        context_upper, steps, values,
+        found.value, float(np.quantile(low, tails[0])), float(np.quantile(high, tails[1])), level,
+        found.contexts, np.quantile(worst, tails[0], axis=0), np.quantile(best, tails[1], axis=0),
+        steps, values, low, high,
     )  # fmt: skip
 
 
