@@ -1,7 +1,8 @@
 """From a fit to a decision: policies with and without memory, side by side with what the log did.
 
 All values come from the same draws of the posterior, so differences have intervals of their own,
-which are shorter than those of the values.
+which are shorter than those of the values. What is compared with the log allows anything where
+nobody has been (`unseen.py`); two policies, and knowing the context, are compared as assumed there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.objectives import FitPlan, plan_fit
-from latentmdp.fitting.worth import logged_return
+from latentmdp.fitting.worth import ends, logged_return
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -117,7 +118,10 @@ def decide(
         _interval(knowing_the_context(fit.model), known, level),
         _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
         _interval(knowing_the_context(fit.model) - worth.value, known - worth.draws, level),
-        _interval(worth.value - logged.value, worth.draws - logged.value - spread * noise, level),
+        Interval(worth.value - logged.value, *map(float, ends(
+            worth.worst - logged.value - spread * noise,
+            worth.best - logged.value - spread * noise, level,
+        ))),
         level,
     )  # fmt: skip
 
@@ -182,8 +186,7 @@ def _of(plan: FitPlan) -> Interval:
 
 
 def _interval(value: float, draws: Floats, level: float) -> Interval:
-    lower, upper = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Interval(float(value), float(lower), float(upper))
+    return Interval(float(value), *map(float, ends(draws, draws, level)))
 
 
 def _normal(level: float) -> float:

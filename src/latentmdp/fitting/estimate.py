@@ -1,8 +1,8 @@
 """From counts to a model: posterior means, and what is assumed for rows that were never seen.
 
-Each row's next state has a Dirichlet prior with `prior` on every next state that was seen from its
-`(state, action)` in any context; `prior=0` is maximum likelihood. Weights and first states
-likewise, with `prior` on every context, and on every first state seen in any context.
+Each row's next state has a Dirichlet prior that counts as many visits as `prior` says, spread over
+next states as all contexts together went on from the same `(state, action)`; `prior=0` is maximum
+likelihood. First states likewise; weights have the same prior spread evenly over contexts.
 """
 
 from __future__ import annotations
@@ -121,7 +121,10 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
     mean = counts.row_sums.mean[row] if counts.rewards_of_rows else counts.sums.mean
     error = _standard_errors(counts)
     if prior > 0.0:
-        pair, which = np.divmod(np.unique(row % (S * A) * S + nxt), S)
+        code, of_code = np.unique(row % (S * A) * S + nxt, return_inverse=True)
+        pair, which = np.divmod(code, S)
+        together = np.bincount(of_code, n)
+        share = together / np.bincount(pair, together, S * A)[pair]
         visited = counts.visits.reshape(M, S * A)[:, pair] > 0  # rows never seen stay unseen
         context, at = np.nonzero(visited)
         wide_row, wide_next = context * (S * A) + pair[at], which[at]
@@ -131,10 +134,9 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
         n = np.where(there, n[place], 0.0)
         mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide_next))
         error = np.where(there, error[place], 0.0)
-        row, nxt = wide_row, wide_next
-    alpha = n + prior
-    total = np.bincount(row, alpha, M * S * A)
-    return _Outcomes(row, nxt, alpha, alpha / total[row], mean, error)
+        row, nxt, n = wide_row, wide_next, n + prior * share[at]
+    total = np.bincount(row, n, M * S * A)
+    return _Outcomes(row, nxt, n, n / total[row], mean, error)
 
 
 def _rewards_elsewhere(counts: LogCounts, row: Ints, nxt: Ints) -> Floats:
@@ -276,7 +278,7 @@ def _weights(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floats | 
         if w.shape != (counts.M,):
             raise ModelError(f"known['w'] must have the shape ({counts.M},); it is {w.shape}")
         return w, None
-    alpha = counts.starts.sum(axis=1) + assumed.prior
+    alpha = counts.starts.sum(axis=1) + assumed.prior / counts.M
     return alpha / alpha.sum(), alpha
 
 
@@ -288,7 +290,7 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
             raise ModelError(f"known['nu'] must have the shape {(counts.M, S)}; it is {nu.shape}")
         return np.pad(nu, [(0, 0), (0, counts.S - S)]), None
     pooled = counts.starts.sum(axis=0)
-    alpha = counts.starts.astype(np.float64) + np.where(pooled > 0, assumed.prior, 0.0)
+    alpha = counts.starts + assumed.prior * pooled / pooled.sum()
     alpha = np.where(alpha.sum(axis=1, keepdims=True) > 0, alpha, pooled)  # no episode: as others
     return alpha / alpha.sum(axis=1, keepdims=True), alpha
 

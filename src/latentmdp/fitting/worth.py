@@ -89,12 +89,23 @@ def worth_of(
     )  # fmt: skip
     for array in (values, low, high):
         array.flags.writeable = False
-    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
     return Worth(
-        found.value, float(np.quantile(low, tails[0])), float(np.quantile(high, tails[1])), level,
-        found.contexts, np.quantile(worst, tails[0], axis=0), np.quantile(best, tails[1], axis=0),
-        steps, values, low, high,
+        found.value, *map(float, ends(low, high, level)), level, found.contexts,
+        *ends(worst, best, level), steps, values, low, high,
     )  # fmt: skip
+
+
+def ends(low: Floats, high: Floats, level: float) -> tuple[Any, Any]:
+    """The ends of an interval: quantiles over draws (the first axis) of `low` and of `high`.
+
+    The quantiles of `method="weibull"`: one more draw would lie between them with probability
+    `level`, also where draws are few.
+    """
+    tail = (1.0 - level) / 2.0
+    return (
+        np.quantile(low, tail, axis=0, method="weibull"),
+        np.quantile(high, 1.0 - tail, axis=0, method="weibull"),
+    )
 
 
 def logged_return(fit: Fit, level: float = 0.95) -> tuple[float, float, float]:
