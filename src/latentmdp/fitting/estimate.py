@@ -97,7 +97,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     unseen = np.flatnonzero(~seen)
     _fill_unseen(made, counts, assumed, unseen)
     observe, because_noisy = _observed(counts, assumed)
-    reward = _known_rewards(made, counts, assumed)
+    reward = _paid(made, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
     context, rest = np.divmod(made.row, S * A)
@@ -201,7 +201,7 @@ def _unseen_rewards(
 ) -> tuple[Floats, Floats]:
     """Bounds of what rows never seen pay: known, or between the least and the largest seen."""
     if "R" in assumed.known:
-        R = _checked_rewards(counts, assumed)[unseen]
+        R = known_rewards(counts, assumed)[unseen]
         return R.min(axis=1), R.max(axis=1)
     paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
     mean = counts.row_sums.mean[unseen]
@@ -247,16 +247,16 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
     return not noisy, noisy
 
 
-def _known_rewards(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
+def _paid(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
     """The rewards of outcomes; those given as known take the place of what was seen."""
     if "R" not in assumed.known:
         return made.reward
-    R = _checked_rewards(counts, assumed)
+    R = known_rewards(counts, assumed)
     made.error[:] = 0.0
     return R[made.row, made.next if R.shape[1] > 1 else 0]
 
 
-def _checked_rewards(counts: LogCounts, assumed: Assumptions) -> Floats:
+def known_rewards(counts: LogCounts, assumed: Assumptions) -> Floats:
     """`(rows, 1)` or `(rows, S)` rewards that are known."""
     M, A = counts.M, counts.A
     S = counts.S - (counts.end is not None)
