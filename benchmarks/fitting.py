@@ -1,8 +1,8 @@
 """Rows per second and memory of `fit`, by kind of file; against doing the counts by hand in pandas.
 
-`python benchmarks/fitting.py [ROWS [WAY]]` (default: 2 million, both ways; `fit` alone for more rows
-than pandas can hold). Memory is the most that the process ever held, in a process of its own for
-each line. The files are written to a temporary folder (35 bytes a row as CSV) and deleted.
+`python benchmarks/fitting.py [ROWS [WAY]]` (default: 2 million, both ways; `fit` alone for more
+rows than pandas can hold). Memory is the most that the process ever held, in a process of its own
+for each line. The files are written to a temporary folder (35 bytes a row as CSV) and deleted.
 """
 
 import os

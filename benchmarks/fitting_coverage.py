@@ -1,10 +1,10 @@
 """How often do the intervals of `fit.evaluate` cover? Over simulated logs of known models.
 
 `python benchmarks/fitting_coverage.py [LOGS [DOMAIN ...]]` (default: 500 per line, all domains).
-A log has uniformly random actions; in `noisy` domains every reward has normal noise. Fixed: the best Markov policy of the true model, which does not
-depend on the log. Chosen: the best Markov policy of the fitted model, judged by the same log; too
-good: how often the truth is below its interval. Split: chosen by one half of the log, judged by the
-other.
+A log has uniformly random actions; in `noisy` domains every reward has normal noise. Fixed: the
+best Markov policy of the true model, which does not depend on the log. Chosen: the best Markov
+policy of the fitted model, judged by the same log; too good: how often the truth is below its
+interval. Split: chosen by one half of the log, judged by the other.
 """
 
 import sys

@@ -9,7 +9,6 @@ import sys
 import time
 
 import numpy as np
-
 from fitting_coverage import DOMAINS, random_log
 
 import latentmdp as lm

@@ -179,7 +179,7 @@ def test_rewards_of_another_shape_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [False, True])
 def test_certified_values_hold_in_many_logs(noise):
-    """The claim: at delta 0.2 at least 80% of 200 logs; below 143 has a chance under 1e-3 at 80%."""
+    """The claim: at delta 0.2 at least 80% of 200 logs; below 143 has a chance of 0.002."""
     model = lm.make(SMALL)
     held = 0
     for seed in range(200):

@@ -196,9 +196,7 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
     made.add(unseen, unseen // A % S, 1.0, reward)
 
 
-def _unseen_rewards(
-    counts: LogCounts, assumed: Assumptions, unseen: Ints
-) -> tuple[Floats, Floats]:
+def _unseen_rewards(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> tuple[Floats, Floats]:
     """Bounds of what rows never seen pay: known, or between the least and the largest seen."""
     if "R" in assumed.known:
         R = known_rewards(counts, assumed)[unseen]

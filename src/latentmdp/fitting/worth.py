@@ -20,6 +20,8 @@ from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
+from latentmdp.model import LatentMDP
+from latentmdp.numbering import from_model_to_model
 from latentmdp.policy import as_policy
 
 if TYPE_CHECKING:
@@ -66,32 +68,33 @@ def worth_of(
         raise ModelError(f"level must lie strictly between 0 and 1; it is {level!r}")
     if draws < 2:
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
-    graph = as_policy(fit.model, getattr(policy, "policy", policy))
+    graph = as_policy(fit.model, policy)
+    other = graph.model
+    if isinstance(other, LatentMDP) and other is not fit.model and other.observe_rewards:
+        graph = from_model_to_model(graph, other, fit.model)  # of another part of the log, say
     found = evaluate(fit.model, graph)
     steps = float(row_reach(fit, graph)[fit.estimate.unseen].sum())
-    values, contexts, weights = np.empty(draws), *np.empty((2, draws, fit.model.M))
-    worst = best = contexts
     open_rows = UnseenRows(fit.estimate, graph) if steps > 0.0 else None
-    if open_rows is not None:
-        worst, best = np.empty((2, *contexts.shape))
-    batch = 1 if open_rows is None else open_rows.batch
+    contexts, worst, best, weights = np.empty((4, draws, fit.model.M))
     models = draw_models(fit.estimate, draws, seed)
+    batch = 1 if open_rows is None else open_rows.batch
     for begin in range(0, draws, batch):
         part = list(islice(models, batch))
-        for i, model in enumerate(part, begin):
-            drawn = evaluate(model, graph)
-            values[i], contexts[i], weights[i] = drawn.value, drawn.contexts, model.w
-        if open_rows is not None:
-            worst[begin : begin + batch] = open_rows.contexts(part, best=False)
-            best[begin : begin + batch] = open_rows.contexts(part, best=True)
-    low, high = (values, values) if open_rows is None else (
-        (weights * worst).sum(axis=1), (weights * best).sum(axis=1)
-    )  # fmt: skip
+        now = slice(begin, begin + len(part))
+        weights[now] = [model.w for model in part]
+        contexts[now] = [evaluate(model, graph).contexts for model in part]
+        if open_rows is None:
+            worst[now] = best[now] = contexts[now]
+        else:
+            worst[now], best[now] = (open_rows.contexts(part, best=b) for b in (False, True))
+    values, low, high = ((weights * x).sum(axis=1) for x in (contexts, worst, best))
     for array in (values, low, high):
         array.flags.writeable = False
+    lower, upper = ends(low, high, level)
+    context_lower, context_upper = ends(worst, best, level)
     return Worth(
-        found.value, *map(float, ends(low, high, level)), level, found.contexts,
-        *ends(worst, best, level), steps, values, low, high,
+        found.value, float(lower), float(upper), level, found.contexts, context_lower,
+        context_upper, steps, values, low, high,
     )  # fmt: skip
 
 

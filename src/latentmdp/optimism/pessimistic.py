@@ -189,7 +189,7 @@ class _Problem:
         self.known = Known.of(self.model)
         self.scale = self.model.reward_scale / model.reward_scale
         self.shift = (self.model.reward_shift - model.reward_shift) / model.reward_scale
-        self.unknown = None
+        self.unknown: np.ndarray | None = None
         if rewards is not None:
             self._take(rewards)
         counts = checked_counts(self.known, visits)
