@@ -256,6 +256,7 @@ def fit_from_tally(
     ]  # fmt: skip
     if held is None:
         return found[0]
+    found = [replace(part, rows=int(part.log.row_sums.count.sum())) for part in found]
     said = (
         f"{counted(found[1].episodes, 'episode')} of {found[0].episodes + found[1].episodes:,} "
         "were held out, by a hash of their ids"

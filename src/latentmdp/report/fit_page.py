@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from latentmdp.evaluation import evaluate
 from latentmdp.fitting.decision import Decision, Interval, likely_moments, table_lines
 from latentmdp.fitting.summary import THIN, Summary
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
@@ -58,7 +59,7 @@ def _explorer_data(fit: Fit, decision: Decision) -> dict[str, Any]:
     sources = [
         {
             "name": name, "model": 0, "total": 1, "best": None,
-            "phases": [plan_phase(fit.model, plan.policy, plan.worth.value)],
+            "phases": [plan_phase(fit.model, plan.policy, evaluate(fit.model, plan.policy).value)],
         }
         for name, plan in (("with memory", decision.memory), ("without memory", decision.markov))
     ]  # fmt: skip
