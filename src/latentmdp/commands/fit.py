@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from latentmdp.fitting.off_policy import OffPolicyEstimate
 
 
+def _target(option: str, metavar: str, words: str) -> Any:
+    return typer.Option(option, metavar=metavar, parser=some_path, show_default=False, help=words)
+
+
 def fit_command(
     log: Annotated[
         list[str],
@@ -76,10 +80,7 @@ def fit_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="MODEL", parser=some_path, show_default=False,
-            help="Write the model: .npz or .json.",
-        ),
+        _target("--out", "MODEL", "Write the model: .npz or .json."),
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Also say what to do, with and without memory.")
@@ -102,17 +103,11 @@ def fit_command(
     ] = 0.0,
     policy: Annotated[
         Path | None,
-        typer.Option(
-            "--policy", metavar="POLICY", parser=some_path, show_default=False,
-            help="Write the policy with memory: .json or .npz (implies --plan).",
-        ),
+        _target("--policy", "POLICY", "Write the policy with memory: .json, .npz (implies --plan)."),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report", metavar="PAGE", parser=some_path, show_default=False,
-            help="Write one page for colleagues: .html (implies --plan).",
-        ),
+        _target("--report", "PAGE", "Write one page for colleagues: .html (implies --plan)."),
     ] = None,
     json: AsJson = False,
 ) -> None:  # fmt: skip

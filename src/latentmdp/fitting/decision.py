@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats
@@ -21,6 +22,7 @@ from latentmdp.fitting.objectives import FitPlan, plan_fit
 from latentmdp.fitting.off_policy import OffPolicyEstimate
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.worth import ends, logged_return, worth_of
+from latentmdp.planning.baselines import knowing_the_context
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -128,8 +130,6 @@ def decide(
     progress: Callable[[str], None] = lambda text: None,
 ) -> Decision:
     """Plan with and without memory and compare. `time_limit`: seconds for both plans."""
-    from latentmdp.planning.baselines import knowing_the_context  # Numba loads slowly
-
     options: dict[str, Any] = {
         "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
         "gap": 0.001,
@@ -233,6 +233,4 @@ def _interval(value: float, draws: Floats, level: float) -> Interval:
 
 
 def _normal(level: float) -> float:
-    from scipy.stats import norm
-
     return float(norm.ppf((1.0 + level) / 2.0))

@@ -11,6 +11,7 @@ from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, resolve
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
 from latentmdp.fitting.ids import checked_share, held_out
@@ -71,19 +72,17 @@ class Fit:
         `policy`: the one under which thin places are looked for (default: a Markov policy that is
         good in the fitted model).
         """
-        from latentmdp.fitting.summary import summarize  # which takes a Fit
+        from latentmdp.fitting.summary import summarize  # SciPy loads slowly
 
         return summarize(self, policy)
 
     def sample(self, n: int, seed: int = 0) -> list[LatentMDP]:
         """`n` models from the posterior, with the same names, horizon and outcomes."""
-        from latentmdp.fitting.draws import draw_models  # which takes an Estimate
-
         return list(draw_models(self.estimate, n, seed))
 
     def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
         """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
-        from latentmdp.fitting.worth import worth_of  # which takes a Fit
+        from latentmdp.fitting.worth import worth_of  # SciPy loads slowly
 
         return worth_of(self, policy, level, draws, seed)
 
@@ -91,7 +90,7 @@ class Fit:
         self, objective: str = "mean", policy_class: str = "history", **options: Any
     ) -> FitPlan:
         """What to do: `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
-        from latentmdp.fitting.objectives import plan_fit  # which takes a Fit
+        from latentmdp.fitting.objectives import plan_fit  # Numba loads slowly
 
         return plan_fit(self, objective, policy_class, **options)
 

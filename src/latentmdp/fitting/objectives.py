@@ -23,6 +23,7 @@ from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.reward_bounds import reward_bounds
 from latentmdp.fitting.worth import Worth, worth_of
+from latentmdp.optimism.pessimistic import pessimistic_plan
 from latentmdp.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
@@ -137,8 +138,6 @@ def _pessimistic(
     begun: float,
 ) -> FitPlan:
     """Rows never seen may do anything; that nothing happens after the end is sure."""
-    from latentmdp.optimism.pessimistic import pessimistic_plan  # Numba loads slowly
-
     log = fit.log
     over = log.final & (log.finished > 0)
     sure = np.broadcast_to(over[None, :, None], (log.M, log.S, log.A)).copy()

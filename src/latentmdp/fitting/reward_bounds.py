@@ -17,10 +17,10 @@ from latentmdp.canonical import Floats, floats
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts
 from latentmdp.fitting.estimate import known_rewards
+from latentmdp.optimism.pessimistic import RewardBounds
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
-    from latentmdp.optimism.pessimistic import RewardBounds
 
 
 def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> RewardBounds:
@@ -28,8 +28,6 @@ def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> RewardBou
 
     `reward_range (low, high)`: between which all rewards lie (default: 0 and those of the log).
     """
-    from latentmdp.optimism.pessimistic import RewardBounds  # Numba loads slowly
-
     log = fit.log
     shape = (log.M, log.S, log.A, log.S)
     sums, at = log.sums, (log.row, log.next)

@@ -13,11 +13,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
+from latentmdp.fitting.exact_sums import REWARD_TOP, total
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
 from latentmdp.model import LatentMDP
@@ -116,10 +118,6 @@ def logged_return(fit: Fit, level: float = 0.95) -> tuple[float, float, float]:
 
     A normal interval. Episodes that were cut off before the horizon count what they had.
     """
-    from scipy.stats import norm
-
-    from latentmdp.fitting.exact_sums import REWARD_TOP, total
-
     returns = fit.log.returns
     n = int(returns.count.sum())
     mean = float(total(returns.sums.sum(axis=1, keepdims=True), REWARD_TOP)[0]) / n
