@@ -103,11 +103,11 @@ def fit_command(
     ] = 0.0,
     policy: Annotated[
         Path | None,
-        _target("--policy", "POLICY", "Write the policy with memory: .json, .npz (implies --plan)."),
+        _target("--policy", "POLICY", "The policy with memory: .json or .npz (implies --plan)."),
     ] = None,
     report: Annotated[
         Path | None,
-        _target("--report", "PAGE", "Write one page for colleagues: .html (implies --plan)."),
+        _target("--report", "PAGE", "One page for colleagues: .html (implies --plan)."),
     ] = None,
     json: AsJson = False,
 ) -> None:  # fmt: skip
