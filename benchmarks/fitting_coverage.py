@@ -1,10 +1,10 @@
 """How often do the intervals of `fit.evaluate` cover? Over simulated logs of known models.
 
 `python benchmarks/fitting_coverage.py [LOGS [DOMAIN ...]]` (default: 500 per line, all domains).
-A log has uniformly random actions. Fixed: the best Markov policy of the true model, which does not
-depend on the log. Chosen: the best Markov policy of the fitted model, judged by the same log; too
-good: how often the truth is below its interval. Split: chosen by one half of the log, judged by the
-other.
+A log has uniformly random actions; in `noisy` domains every reward has normal noise. Fixed: the
+best Markov policy of the true model, which does not depend on the log. Chosen: the best Markov
+policy of the fitted model, judged by the same log; too good: how often the truth is below its
+interval. Split: chosen by one half of the log, judged by the other.
 """
 
 import sys
@@ -14,18 +14,21 @@ import pandas as pd
 
 import latentmdp as lm
 
-DOMAINS = {  # name: (spec, episodes of a log)
-    "garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 300),
-    "bandit": ("bandit:arms=3,contexts=3,horizon=5,seed=0", 300),
-    "troubleshoot": ("troubleshoot", 300),
-    "riverswim": ("riverswim", 300),
-    "thin garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 40),
+DOMAINS = {  # name: (spec, episodes of a log, standard deviation of the noise on rewards)
+    "garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 300, 0.0),
+    "noisy garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 300, 0.1),
+    "bandit": ("bandit:arms=3,contexts=3,horizon=5,seed=0", 300, 0.0),
+    "troubleshoot": ("troubleshoot", 300, 0.0),
+    "thin garnet": ("garnet:states=5,actions=3,contexts=3,horizon=6,seed=1", 40, 0.0),
+    "riverswim": ("riverswim", 300, 0.0),
 }
-PRIORS = (0.0, 0.1, 0.5)
+PRIORS = (0.0, 0.5)
 DRAWS = 200
 
 
-def random_log(model: lm.LatentMDP, episodes: int, rng: np.random.Generator) -> pd.DataFrame:
+def random_log(
+    model: lm.LatentMDP, episodes: int, rng: np.random.Generator, noise: float = 0.0
+) -> pd.DataFrame:
     """Episodes with uniformly random actions, all at once."""
     start = np.cumsum(model.nu, axis=1)
     ends = np.add.reduceat(model.prob, model.indptr[:-1])
@@ -39,16 +42,17 @@ def random_log(model: lm.LatentMDP, episodes: int, rng: np.random.Generator) -> 
         base = np.where(model.indptr[row] > 0, total[np.maximum(model.indptr[row] - 1, 0)], 0.0)
         i = np.searchsorted(total, base + rng.random(episodes))
         i = np.clip(i, model.indptr[row], model.indptr[row + 1] - 1)
+        reward = model.reward[i] + noise * rng.standard_normal(episodes)
         parts.append(
             pd.DataFrame({"episode": np.arange(episodes), "step": t, "context": m, "state": s,
-                          "action": a, "reward": model.reward[i], "next_state": model.next[i]})
+                          "action": a, "reward": reward, "next_state": model.next[i]})
         )  # fmt: skip
         s = model.next[i]
     return pd.concat(parts)
 
 
 def coverage(
-    model: lm.LatentMDP, fixed: lm.PolicyGraph, episodes: int, prior: float, logs: int
+    model: lm.LatentMDP, fixed: lm.PolicyGraph, episodes: int, noise: float, prior: float, logs: int
 ) -> dict[str, float]:
     """Shares of logs whose 95% interval covers, and the mean width of the first."""
     names = {"contexts": range(model.M), "states": range(model.S), "actions": range(model.A)}
@@ -57,7 +61,7 @@ def coverage(
     rng = np.random.default_rng(0)
     found = {"fixed": 0.0, "chosen": 0.0, "too good": 0.0, "split": 0.0, "width": 0.0}
     for k in range(logs):
-        log = random_log(model, episodes, rng)
+        log = random_log(model, episodes, rng, noise)
         fit = lm.fit(log, **options)
         worth = fit.evaluate(fixed, draws=DRAWS, seed=k)
         found["fixed"] += worth.lower <= truth <= worth.upper
@@ -87,11 +91,13 @@ def main() -> None:
     columns = ("fixed", "chosen", "too good", "split", "width")
     print(f"{'domain':14} {'episodes':>8} {'prior':>5} " + " ".join(f"{c:>8}" for c in columns))
     for name in sys.argv[2:] or DOMAINS:
-        spec, episodes = DOMAINS[name]
+        spec, episodes, noise = DOMAINS[name]
         model = lm.make(spec)
+        if noise:
+            model = model.replace(observe_rewards=False)
         fixed = lm.plan(model, "markov", gap=0.001, time_limit=5.0).policy
         for prior in PRIORS:
-            r = coverage(model, fixed, episodes, prior, logs)
+            r = coverage(model, fixed, episodes, noise, prior, logs)
             print(f"{name:14} {episodes:8d} {prior:5.1f} "
                   + " ".join(f"{r[c]:8.3f}" for c in columns), flush=True)  # fmt: skip
 

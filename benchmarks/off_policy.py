@@ -1,6 +1,6 @@
 """How far off-policy estimates are off, and how often their 95% intervals cover the truth.
 
-    python benchmarks/off_policy.py [LOGS [EPISODES [DOMAIN ...]]]    # default: 200 logs of 400
+    python benchmarks/off_policy.py [LOGS [EPISODES [DOMAIN ...]]]    # default: 500 logs of 400
 
 Each log is made by random actions whose probabilities are known; the policy asked about is the best
 one with memory, planned in the true model. Then mixtures: how near the transitions that EM finds
@@ -12,7 +12,7 @@ import sys
 import warnings
 
 import numpy as np
-import pandas as pd
+from fitting_coverage import random_log
 
 import latentmdp as lm
 
@@ -24,28 +24,9 @@ DOMAINS = (
 )
 
 
-def random_log(model, episodes, seed):
-    """Episodes of uniformly random actions."""
-    rng = np.random.default_rng(seed)
-    tables = rng.integers(model.A, size=(episodes, model.H))
-    context = rng.choice(model.M, size=episodes, p=model.w)
-    state = np.array([rng.choice(model.S, p=model.nu[m]) for m in context])
-    cumulative = np.cumsum(model.P, axis=-1)
-    rows = []
-    for t in range(model.H):
-        action = tables[:, t]
-        u = rng.random((episodes, 1))
-        after = (u > cumulative[context, state, action]).sum(axis=1)
-        reward = (
-            model.R[context, state, action]
-            if model.R.ndim == 3
-            else model.R[context, state, action, after]
-        )
-        rows.append(pd.DataFrame({"episode": np.arange(episodes), "step": t, "context": context,
-                                  "state": state, "action": action, "reward": reward,
-                                  "next_state": after}))  # fmt: skip
-        state = after
-    log = pd.concat(rows).sort_values(["episode", "step"], kind="stable", ignore_index=True)
+def log_of(model, episodes, seed):
+    """Episodes of uniformly random actions, with the chance of each."""
+    log = random_log(model, episodes, np.random.default_rng(seed))
     return log.assign(chance=1.0 / model.A)
 
 
@@ -58,7 +39,7 @@ def coverage(logs, episodes, domains):
         plan = lm.plan(model, gap=0.001)
         found = {method: [] for method in METHODS}
         for seed in range(logs):
-            log = random_log(model, episodes, seed)
+            log = log_of(model, episodes, seed)
             for method in METHODS:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -91,7 +72,7 @@ def recovery(logs):
         model = two_types(apart, horizon)
         errors, right = [], []
         for seed in range(logs):
-            log = random_log(model, episodes, seed)
+            log = log_of(model, episodes, seed)
             found = lm.fit(log.drop(columns="context"), context=None, contexts=2, seed=seed)
             orders = ([0, 1], [1, 0])
             errors.append(min(abs(found.model.P[o] - model.P).max() for o in orders))
@@ -103,10 +84,10 @@ def recovery(logs):
 
 
 if __name__ == "__main__":
-    logs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    logs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
     episodes = int(sys.argv[2]) if len(sys.argv) > 2 else 400
     if len(sys.argv) > 3:  # one domain alone
         coverage(logs, episodes, sys.argv[3:])
     else:
         coverage(logs, episodes, DOMAINS)
-        recovery(max(logs // 20, 3))
+        recovery(5)

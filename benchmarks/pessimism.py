@@ -1,13 +1,15 @@
-"""How often `pessimistic_plan` finds the best policy of its class, by the exact oracle.
+"""How often `pessimistic_plan` finds the best policy of its class, and how often bounds hold.
 
-Tiny random models with random numbers of visits, both classes, four scales of the radius.
-Run: python benchmarks/pessimism.py [problems]
+First by the exact oracle: tiny random models with random numbers of visits, both classes, four
+scales of the radius. Then simulated logs of known models: `fit` and `plan("pessimistic")`.
+Run: python benchmarks/pessimism.py [problems [logs]]
 """
 
 import sys
 import time
 
 import numpy as np
+from fitting_coverage import DOMAINS, random_log
 
 import latentmdp as lm
 from latentmdp.counts import Counts
@@ -32,7 +34,7 @@ def problem(rng: np.random.Generator) -> tuple[lm.LatentMDP, np.ndarray, float]:
     return lm.LatentMDP.from_arrays(P, R, w, nu, H), visits, float(rng.choice([1, 0.3, 0.1, 0.01]))
 
 
-def main(problems: int) -> None:
+def search(problems: int) -> None:
     """A line for each class."""
     print("| class | problems | best found | mean shortfall | largest | ms a plan |")
     print("|---|---|---|---|---|---|")
@@ -54,5 +56,27 @@ def main(problems: int) -> None:
         )
 
 
+def bounds(logs: int, delta: float = 0.1) -> None:
+    """A line for each kind of log: how often the certified value is below the true one."""
+    print("\n| domain | rewards | episodes | bound holds | mean bound | mean true value |")
+    print("|---|---|---|---|---|---|")
+    lines = [(name, "fixed", episodes) for name in ("garnet", "bandit") for episodes in (40, 3000)]
+    for name, rewards, episodes in [*lines, ("garnet", "coins", 300), ("garnet", "coins", 30000)]:
+        model, rng = lm.make(DOMAINS[name][0]), np.random.default_rng(0)
+        names = {"contexts": range(model.M), "states": range(model.S), "actions": range(model.A)}
+        found = np.empty((logs, 2))
+        for k in range(logs):
+            log = random_log(model, episodes, rng)
+            if rewards == "coins":  # 0 or 1, with the model's reward as the chance of 1
+                log["reward"] = (rng.random(len(log)) < log["reward"]) * 1.0
+            fit = lm.fit(log, known=names, horizon=model.H, observe_rewards=False)
+            plan = fit.plan("pessimistic", "markov", delta=delta, draws=2, reward_range=(0, 1))
+            found[k] = plan.score, lm.evaluate(model, plan.policy).value
+        held = (found[:, 0] <= found[:, 1] + 1e-9).sum()
+        print(f"| `{name}` | {rewards} | {episodes} | {held} of {logs} | "
+              + " | ".join(f"{x:.3f}" for x in found.mean(axis=0)) + " |", flush=True)  # fmt: skip
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
+    search(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
+    bounds(int(sys.argv[2]) if len(sys.argv) > 2 else 500)

@@ -44,16 +44,22 @@ def earned(choose, jobs: int = 20_000, seed: int = 1) -> tuple[float, float]:
 
 
 def main() -> None:
-    found = lm.fit(
-        LOG, episode="job", step="week", state="condition", reward="profit", context="fault",
-        terminated="stopped", prior=0.1,
-    )  # fmt: skip
+    columns = {
+        "episode": "job", "step": "week", "state": "condition", "reward": "profit",
+        "context": "fault", "terminated": "stopped",
+    }  # fmt: skip
+    found = lm.fit(LOG, **columns, prior=0.5)
     print(found.summary(), "\n")
     print(f"what was done       earns {earned(machines.habit)[0]:6.2f} on new machines")
     for name in ("markov", "history"):
         plan = found.plan("mean", name, time_limit=20.0)
         value, error = earned(Mechanic(found, plan.policy))
         print(f"best {name:8}       earns {value:6.2f} (+- {2 * error:.2f}); promised {plan.worth}")
+    half = lm.fit(LOG, **columns, prior=0.5, holdout=0.5)
+    plan = half.plan("mean", "history", time_limit=20.0)
+    value, error = earned(Mechanic(half, plan.policy))
+    judged = half.held_out.evaluate(plan)
+    print(f"chosen by one half  earns {value:6.2f} (+- {2 * error:.2f}); the other says {judged}")
 
 
 if __name__ == "__main__":

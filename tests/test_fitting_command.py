@@ -37,7 +37,7 @@ def made(tmp_path_factory):
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         code = run(
-            ["fit", str(LOG), *COLUMNS, "--prior", "0.1", "--out", str(folder / "m.npz"),
+            ["fit", str(LOG), *COLUMNS, "--prior", "0.5", "--out", str(folder / "m.npz"),
              "--policy", str(folder / "p.json"), "--report", str(folder / "page.html"),
              "--time-limit", "8", "--json"]
         )  # fmt: skip
@@ -99,7 +99,8 @@ def test_names_from_a_log_cannot_break_the_page(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["none.csv"], "no such file"),
-    ([str(LOG)], "must have a column 'episode' for the episode; its columns are job, week"),
+    ([str(LOG)], "must have a column 'episode' for the episode, 'state' for the state, 'reward' "
+     "for the reward, 'context' for the context; its columns are job, week"),
     ([str(LOG), *COLUMNS, "--out", "m.txt"], "--out must end in .npz or .json"),
     ([str(LOG), *COLUMNS, "--report", "page.pdf"], "--report must end in .html"),
     ([str(LOG), *COLUMNS, "--plan", "--objective", "best"], "objective must be mean"),

@@ -66,6 +66,25 @@ def in_numbers_of(policy: PolicyGraph, numbering: Numbering, model: LatentMDP) -
     return _renumbered(policy, model, meanings[meanings[:, 3] >= 0])
 
 
+def from_model_to_model(policy: PolicyGraph, old: LatentMDP, new: LatentMDP) -> PolicyGraph:
+    """A policy in the numbers of `old` in those of `new`: rewards that both can pay are the same.
+
+    Successors on rewards that only one of them pays are left out. `O(outcomes of new)`, in Python.
+    """
+    pair = _pair(new)
+    seen = np.stack([pair, new.next, new.symbol, new.reward], axis=1)
+    distinct = np.unique(seen, axis=0)
+    places = distinct[:, :3].astype(np.int64)
+    own = np.array(
+        [
+            old.symbol_of(*divmod(int(place), new.A), int(nxt), reward)
+            for (place, nxt, _), reward in zip(places, distinct[:, 3], strict=True)
+        ]
+    )
+    meanings = np.unique(np.column_stack([places, own]), axis=0)
+    return _renumbered(policy, new, meanings[meanings[:, 3] >= 0])
+
+
 def _renumbered(policy: PolicyGraph, model: LatentMDP, meanings: Ints) -> PolicyGraph:
     """`meanings (n, 4)`: state and action, next state, the model's number, the policy's number."""
     width = 1 + max(int(meanings[:, 3].max(initial=0)), int(policy.symbol.max(initial=0)))

@@ -2,22 +2,26 @@
 
 import shlex
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latentmdp.commands import _log_options as log_option
 from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, OffPolicyWarning
 
 if TYPE_CHECKING:
     from latentmdp.fitting import Fit
     from latentmdp.fitting.decision import Decision
+    from latentmdp.fitting.off_policy import OffPolicyEstimate
 
 
-def _column(role: str, words: str, default: str = "") -> Any:
-    return typer.Option(f"--{role}", metavar="COLUMN", help=words, show_default=default or False)
+def _target(option: str, metavar: str, words: str) -> Any:
+    return typer.Option(option, metavar=metavar, parser=some_path, show_default=False, help=words)
 
 
 def fit_command(
@@ -28,25 +32,15 @@ def fit_command(
             help="Tables of episodes: .csv, .csv.gz, .parquet, or minari:ID.",
         ),
     ],
-    context: Annotated[
-        str, _column("context", "What the episode's hidden type was.", "context")
-    ] = "context",
-    episode: Annotated[
-        str, _column("episode", "Which episode a row is of.", "episode")
-    ] = "episode",
-    state: Annotated[str, _column("state", "The state.", "state")] = "state",
-    action: Annotated[str, _column("action", "The action taken.", "action")] = "action",
-    reward: Annotated[str, _column("reward", "What was paid.", "reward")] = "reward",
-    step: Annotated[str | None, _column("step", "Order of rows (default: as they stand).")] = None,
-    next_state: Annotated[
-        str | None, _column("next-state", "The state after (default: the next row's).")
-    ] = None,
-    terminated: Annotated[
-        str | None, _column("terminated", "True where an episode ended for good.")
-    ] = None,
-    truncated: Annotated[
-        str | None, _column("truncated", "True where it was only cut off.")
-    ] = None,
+    context: log_option.Context = "context",
+    episode: log_option.Episode = "episode",
+    state: log_option.State = "state",
+    action: log_option.Action = "action",
+    reward: log_option.Reward = "reward",
+    step: log_option.Step = None,
+    next_state: log_option.NextState = None,
+    terminated: log_option.Terminated = None,
+    truncated: log_option.Truncated = None,
     horizon: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +49,11 @@ def fit_command(
         ),
     ] = None,
     prior: Annotated[
-        float, typer.Option("--prior", metavar="X", help="Of each possible next state.")
+        float,
+        typer.Option(
+            "--prior", metavar="X",
+            help="Visits of each row that go as all contexts together did; 0.5 if data are thin.",
+        ),
     ] = 0.0,
     unseen: Annotated[
         str,
@@ -64,12 +62,7 @@ def fit_command(
             help="What an action never seen does: self, uniform, refuse or unavailable.",
         ),
     ] = "self",
-    on_bad: Annotated[
-        str,
-        typer.Option(
-            "--on-bad", metavar="WHAT", help="Doubtful rows: raise, or skip their episodes."
-        ),
-    ] = "raise",
+    on_bad: log_option.OnBad = "raise",
     hidden_rewards: Annotated[
         bool | None,
         typer.Option(
@@ -87,10 +80,7 @@ def fit_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="MODEL", parser=some_path, show_default=False,
-            help="Write the model: .npz or .json.",
-        ),
+        _target("--out", "MODEL", "Write the model: .npz or .json."),
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Also say what to do, with and without memory.")
@@ -104,19 +94,20 @@ def fit_command(
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="T", help="Seconds of planning.")
     ] = 60.0,
+    holdout: Annotated[
+        float,
+        typer.Option(
+            "--holdout", metavar="SHARE",
+            help="Of --plan: keep this share of the episodes (0.5, say) to judge by.",
+        ),
+    ] = 0.0,
     policy: Annotated[
         Path | None,
-        typer.Option(
-            "--policy", metavar="POLICY", parser=some_path, show_default=False,
-            help="Write the policy with memory: .json or .npz (implies --plan).",
-        ),
+        _target("--policy", "POLICY", "The policy with memory: .json or .npz (implies --plan)."),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report", metavar="PAGE", parser=some_path, show_default=False,
-            help="Write one page for colleagues: .html (implies --plan).",
-        ),
+        _target("--report", "PAGE", "One page for colleagues: .html (implies --plan)."),
     ] = None,
     json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -129,14 +120,27 @@ def fit_command(
 
         plan = True
         parse_objective(objective)
+    elif holdout:
+        raise ModelError("--holdout judges policies: it needs --plan, --policy or --report")
     _check_targets((out, "--out", (".npz", ".json")), (policy, "--policy", (".npz", ".json")),
                    (report, "--report", (".html", ".htm")))  # fmt: skip
     decision = None
     with working("reading the log") as say:
+        table: Any = log[0] if len(log) == 1 else log
+        columns: dict[str, Any] = {
+            "episode": episode,
+            "step": step,
+            "state": state,
+            "action": action,
+            "reward": reward,
+            "next_state": next_state,
+            "context": context,
+            "terminated": terminated,
+            "truncated": truncated,
+        }
         found = fit(
-            log[0] if len(log) == 1 else log, episode, step, state, action, reward, next_state,
-            context, horizon, prior, unseen, on_bad, None, contexts, terminated=terminated,
-            truncated=truncated,
+            table, **columns, horizon=horizon, prior=prior, unseen=unseen, on_bad=on_bad,
+            contexts=contexts, holdout=holdout,
             observe_rewards=None if hidden_rewards is None else not hidden_rewards,
             discount=discount,
         )  # fmt: skip
@@ -146,6 +150,12 @@ def fit_command(
             from latentmdp.fitting.decision import decide
 
             decision = decide(found, objective, time_limit=time_limit, progress=say)
+            if holdout:
+                say("asking the episodes held out")
+                decision = replace(
+                    decision,
+                    direct=_asked_directly(table, decision, found, columns, holdout, on_bad),
+                )
             if policy is not None:
                 save_policy(decision.memory.policy, policy)
         say("looking where data are thin")
@@ -176,6 +186,20 @@ def fit_command(
                 print_text(f"{what:7} {path}")
 
 
+def _asked_directly(
+    log: Any, decision: "Decision", found: "Fit", columns: Any, holdout: float, on_bad: str
+) -> "OffPolicyEstimate":
+    """What the episodes held out say about the policy with memory, without a model."""
+    from latentmdp.fitting.off_policy import off_policy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OffPolicyWarning)  # the answer has the sentence
+        return off_policy(
+            log, decision.memory.policy, model=found.model, holdout=holdout, on_bad=on_bad,
+            **columns,
+        )  # fmt: skip
+
+
 def _check_targets(*targets: tuple[Path | None, str, tuple[str, ...]]) -> None:
     """Refuse before the work what could not be written after it."""
     from latentmdp.formats.files import check_writable
@@ -199,10 +223,14 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
         for name, x in (*decision.rows, *decision.differences)
     ]
     print_table(headers, rows)
+    for sentence in (decision.how_judged, decision.how_direct):
+        if sentence:
+            print_text(sentence)
     if decision.memory.worth.assumed_steps > 0.01:
         print_text(
             f"the policy with memory spends {decision.memory.worth.assumed_steps:.2g} steps of an "
-            "episode where the log has never been: that is assumed, not seen"
+            "episode where the log has never been: the value assumes something there, the interval "
+            "allows anything"
         )
     print()
     print_table(

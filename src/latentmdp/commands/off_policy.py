@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from latentmdp.commands import _log_options as log_option
 from latentmdp.commands._common import AsJson, ModelArgument, PolicyArgument, read_model
 from latentmdp.commands._output import print_json, print_text, working
 
@@ -25,12 +26,22 @@ def off_policy_command(
         str, typer.Option("--method", help="dr, pdis, is, wis or model.")
     ] = "dr",
     level: Annotated[float, typer.Option("--level", help="Of the interval.")] = 0.95,
-    context: Annotated[
-        str, typer.Option("--context", metavar="COLUMN", help="The episode's hidden type.")
-    ] = "context",
-    on_bad: Annotated[
-        str, typer.Option("--on-bad", help="Doubtful rows: raise, or skip their episodes.")
-    ] = "raise",
+    context: log_option.Context = "context",
+    episode: log_option.Episode = "episode",
+    state: log_option.State = "state",
+    action: log_option.Action = "action",
+    reward: log_option.Reward = "reward",
+    step: log_option.Step = None,
+    next_state: log_option.NextState = None,
+    terminated: log_option.Terminated = None,
+    truncated: log_option.Truncated = None,
+    on_bad: log_option.OnBad = "raise",
+    holdout: Annotated[
+        float,
+        typer.Option(
+            "--holdout", metavar="SHARE", help="Ask only what `fit --holdout SHARE` held back."
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -42,8 +53,9 @@ def off_policy_command(
     graph = load_policy(policy, found)
     with working("reading the log"):
         worth = off_policy(
-            log, graph, behaviour, method, level, model=found, context=context, on_bad=on_bad,
-            seed=seed,
+            log, graph, behaviour, method, level, model=found, context=context, episode=episode,
+            state=state, action=action, reward=reward, step=step, next_state=next_state,
+            terminated=terminated, truncated=truncated, on_bad=on_bad, holdout=holdout, seed=seed,
         )  # fmt: skip
     if json:
         print_json({

@@ -93,16 +93,21 @@ def _same(sums: RewardSums) -> np.ndarray:
     return sums.high - sums.low <= reward_tolerance(largest, scale)
 
 
-def resolve(tally: Tally, M: int, S: int, A: int, *, with_end: bool = False) -> LogCounts:
+def resolve(
+    tally: Tally, M: int, S: int, A: int, *, with_end: bool = False, whole: LogCounts | None = None
+) -> LogCounts:
     """The counts of a tally in final numbers, with the ends of episodes understood.
 
-    `with_end`: have a state for the end of episodes also if none ended.
+    `with_end`: have a state for the end of episodes also if none ended. `whole`: the counts of the
+    whole log that this is a part of, which decide what was an end and which states are final.
     """
     context, state, action, kind, value = tally.cells.keys
     lengths = tally.lengths.keys[0]
     longest = int(lengths.max())
     acted = np.zeros(S, dtype=bool)
     acted[state] = True
+    if whole is not None:
+        longest, acted, with_end = len(whole.lengths) - 1, whole.acted[:S], whole.end is not None
     short = (kind == STOPPED) & (value < longest)
     assumed = int(tally.cells.sums.count[short].sum())
     kind = np.where(short, FINISHED, np.where(kind == STOPPED, CUT, kind))
@@ -128,7 +133,8 @@ def resolve(tally: Tally, M: int, S: int, A: int, *, with_end: bool = False) -> 
     return LogCounts(
         M, S, A, merged.keys[0], merged.keys[1], merged.sums,
         _spread_out(rows, M * S * A), starts, _spread_out(by_context, M),
-        np.bincount(lengths, tally.lengths.sums.count).astype(np.int64), end, finished, acted,
+        np.bincount(lengths, tally.lengths.sums.count, longest + 1).astype(np.int64), end, finished,
+        acted,
         int(counts[kind == CUT].sum()), assumed,
     )  # fmt: skip
 

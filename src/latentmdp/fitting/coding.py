@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +121,9 @@ def _times(column: pd.Series, chunk: Chunk) -> np.ndarray:
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     try:
-        times = column if column.dtype.kind == "M" else pd.to_datetime(column)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # dates in a format that it must guess
+            times = column if column.dtype.kind == "M" else pd.to_datetime(column)
     except (ValueError, TypeError):
         raise ModelError(
             f"{column.name!r} must hold numbers or dates that put rows in order; "

@@ -51,14 +51,21 @@ class Columns:
             raise ModelError(
                 f"the columns of a log must be separated by commas; its header is {there[0]!r}"
             )
-        for role in (*NEEDED, "context", *USUAL):
-            name = getattr(self, role)
-            if name is not None and name not in there:
-                raise ModelError(
-                    f"the log must have a column {name!r} for the {role.replace('_', ' ')}; its "
-                    f"columns are {', '.join(there[:30])}{' ...' * (len(there) > 30)} "
-                    f"(name another one with {role}=, or --{role.replace('_', '-')})"
-                )
+        missing = {
+            role: name
+            for role in (*NEEDED, "context", *USUAL)
+            if (name := getattr(self, role)) is not None and name not in there
+        }
+        if missing:
+            wanted = (
+                f"{name!r} for the {role.replace('_', ' ')}" for role, name in missing.items()
+            )
+            options = (f"--{role.replace('_', '-')}" for role in missing)
+            raise ModelError(
+                f"the log must have a column {', '.join(wanted)}; its columns are "
+                f"{', '.join(there[:30])}{' ...' * (len(there) > 30)} (name others with "
+                f"{', '.join(f'{role}=' for role in missing)} or {', '.join(options)})"
+            )
         for name in self.used:
             if there.count(name) > 1:
                 raise ModelError(f"the log must have one column {name!r}; it has several")

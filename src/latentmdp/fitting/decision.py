@@ -1,22 +1,28 @@
 """From a fit to a decision: policies with and without memory, side by side with what the log did.
 
 All values come from the same draws of the posterior, so differences have intervals of their own,
-which are shorter than those of the values.
+which are shorter than those of the values. What is compared with the log allows anything where
+nobody has been (`unseen.py`); two policies, and knowing the context, are compared as assumed there.
+Where episodes were held out of the fit, they judge: all values are theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.objectives import FitPlan, plan_fit
-from latentmdp.fitting.worth import logged_return
+from latentmdp.fitting.off_policy import OffPolicyEstimate
+from latentmdp.fitting.problems import counted
+from latentmdp.fitting.worth import ends, logged_return, worth_of
+from latentmdp.planning.baselines import knowing_the_context
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -48,6 +54,36 @@ class Decision:
     worth_of_knowing: Interval  # knowing minus the policy with memory
     gain: Interval  # the policy with memory minus the log
     level: float
+    chosen_by: int  # episodes
+    judged_by: int  # episodes held out for that; 0: the same ones judge
+    direct: OffPolicyEstimate | None = None  # the policy with memory, by held-out episodes alone
+
+    @property
+    def how_judged(self) -> str:
+        """Whether the values can be taken as they are, in a sentence."""
+        if self.judged_by:
+            return (
+                f"The policies were chosen by {counted(self.chosen_by, 'episode')} and judged by "
+                f"{self.judged_by:,} others, which had no part in the choice."
+            )
+        return (
+            "The policies were chosen by the same episodes that say here what they are worth, so "
+            "expect a little less than these values (--holdout 0.5 judges them by episodes that "
+            "had no part in the choice)."
+        )
+
+    @property
+    def how_direct(self) -> str:
+        """What held-out episodes say without a model; empty if they were not asked."""
+        if self.direct is None:
+            return ""
+        if self.direct.warning:
+            return f"Without a model {self.direct.warning}."
+        return (
+            "Without a model (doubly robust, behaviour estimated per state), the same episodes say "
+            f"{self.direct.value:.4g} [{self.direct.lower:.4g}, {self.direct.upper:.4g}] for the "
+            "policy with memory."
+        )
 
     @property
     def rows(self) -> list[tuple[str, Interval]]:
@@ -77,7 +113,9 @@ class Decision:
         }  # fmt: skip
         return {name: interval._asdict() for name, interval in named.items()} | {
             "level": self.level, "objective": self.memory.objective,
-            "assumed_steps": self.memory.worth.assumed_steps,
+            "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
+            "judged_by": self.judged_by,
+            "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 
 
@@ -92,8 +130,6 @@ def decide(
     progress: Callable[[str], None] = lambda text: None,
 ) -> Decision:
     """Plan with and without memory and compare. `time_limit`: seconds for both plans."""
-    from latentmdp.planning.baselines import knowing_the_context  # Numba loads slowly
-
     options: dict[str, Any] = {
         "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
         "gap": 0.001,
@@ -103,22 +139,33 @@ def decide(
     progress("planning with memory")
     memory = plan_fit(fit, objective, "history", **options)
     if memory.score < markov.score:  # a policy without memory is one with memory too
-        memory = FitPlan(**memory.__dict__ | {
-            name: getattr(markov, name) for name in ("policy", "score", "lower", "worth")
-        })  # fmt: skip
+        memory = replace(memory, policy=markov.policy, score=markov.score, lower=markov.lower,
+                         worth=markov.worth)  # fmt: skip
+    judge = fit
+    if fit.held_out is not None:
+        progress("judging by the episodes held out")
+        judge = fit.held_out
+        markov, memory = (
+            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed))
+            for plan in (markov, memory)
+        )
     progress("what knowing the context would add")
-    known = np.array([knowing_the_context(m) for m in draw_models(fit.estimate, draws, seed)])
-    logged = Interval(*logged_return(fit, level))
+    known = np.array([knowing_the_context(m) for m in draw_models(judge.estimate, draws, seed)])
+    best = knowing_the_context(judge.model)
+    logged = Interval(*logged_return(judge, level))
     noise = np.random.default_rng(seed).standard_normal(draws)
     spread = (logged.upper - logged.lower) / 2 / _normal(level)
     worth = memory.worth
     return Decision(
         memory, markov, logged,
-        _interval(knowing_the_context(fit.model), known, level),
+        _interval(best, known, level),
         _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
-        _interval(knowing_the_context(fit.model) - worth.value, known - worth.draws, level),
-        _interval(worth.value - logged.value, worth.draws - logged.value - spread * noise, level),
-        level,
+        _interval(best - worth.value, known - worth.draws, level),
+        Interval(worth.value - logged.value, *map(float, ends(
+            worth.worst - logged.value - spread * noise,
+            worth.best - logged.value - spread * noise, level,
+        ))),
+        level, fit.episodes, 0 if judge is fit else judge.episodes,
     )  # fmt: skip
 
 
@@ -182,11 +229,8 @@ def _of(plan: FitPlan) -> Interval:
 
 
 def _interval(value: float, draws: Floats, level: float) -> Interval:
-    lower, upper = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Interval(float(value), float(lower), float(upper))
+    return Interval(float(value), *map(float, ends(draws, draws, level)))
 
 
 def _normal(level: float) -> float:
-    from scipy.stats import norm
-
     return float(norm.ppf((1.0 + level) / 2.0))

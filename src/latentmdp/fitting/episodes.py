@@ -50,6 +50,15 @@ class Episodes:
         """`(n,)` the episode of each row."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    def only(self, kept: np.ndarray) -> Episodes:
+        """The episodes for which `kept (E,)` holds."""
+        rows = np.repeat(kept, self.lengths)
+        return Episodes(
+            np.concatenate([[0], np.cumsum(self.lengths[kept])]), self.key[kept],
+            self.context[kept], self.stop[kept], self.state[rows], self.action[rows],
+            self.reward[rows], self.next[rows], {name: x[rows] for name, x in self.extra.items()},
+        )  # fmt: skip
+
 
 @dataclass
 class Reading:

@@ -1,8 +1,8 @@
 """From counts to a model: posterior means, and what is assumed for rows that were never seen.
 
-Each row's next state has a Dirichlet prior with `prior` on every next state that was seen from its
-`(state, action)` in any context; `prior=0` is maximum likelihood. Weights and first states
-likewise, with `prior` on every context, and on every first state seen in any context.
+Each row's next state has a Dirichlet prior that counts as many visits as `prior` says, spread over
+next states as all contexts together went on from the same `(state, action)`; `prior=0` is maximum
+likelihood. First states likewise; weights have the same prior spread evenly over contexts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Estimate:
     place: Ints
     w_alpha: Floats | None  # (M,), None where w is known
     nu_alpha: Floats | None  # (M, S), None where nu is known
-    unseen: Ints  # rows whose outcomes are assumed
+    unseen: Ints  # (u,) rows whose outcomes are assumed
+    unseen_low: Floats  # (u,) what they pay at least, as far as the log or what is known says
+    unseen_high: Floats  # (u,) and at most
     hidden_because_noisy: bool
 
 
@@ -95,7 +97,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     unseen = np.flatnonzero(~seen)
     _fill_unseen(made, counts, assumed, unseen)
     observe, because_noisy = _observed(counts, assumed)
-    reward = _known_rewards(made, counts, assumed)
+    reward = _paid(made, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
     context, rest = np.divmod(made.row, S * A)
@@ -107,7 +109,8 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     )  # fmt: skip
     return Estimate(
         model, made.row, made.prob, made.alpha, reward, made.error,
-        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen, because_noisy,
+        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
+        *_unseen_rewards(counts, assumed, unseen), because_noisy,
     )  # fmt: skip
 
 
@@ -118,7 +121,10 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
     mean = counts.row_sums.mean[row] if counts.rewards_of_rows else counts.sums.mean
     error = _standard_errors(counts)
     if prior > 0.0:
-        pair, which = np.divmod(np.unique(row % (S * A) * S + nxt), S)
+        code, of_code = np.unique(row % (S * A) * S + nxt, return_inverse=True)
+        pair, which = np.divmod(code, S)
+        together = np.bincount(of_code, n)
+        share = together / np.bincount(pair, together, S * A)[pair]
         visited = counts.visits.reshape(M, S * A)[:, pair] > 0  # rows never seen stay unseen
         context, at = np.nonzero(visited)
         wide_row, wide_next = context * (S * A) + pair[at], which[at]
@@ -128,10 +134,9 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
         n = np.where(there, n[place], 0.0)
         mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide_next))
         error = np.where(there, error[place], 0.0)
-        row, nxt = wide_row, wide_next
-    alpha = n + prior
-    total = np.bincount(row, alpha, M * S * A)
-    return _Outcomes(row, nxt, alpha, alpha / total[row], mean, error)
+        row, nxt, n = wide_row, wide_next, n + prior * share[at]
+    total = np.bincount(row, n, M * S * A)
+    return _Outcomes(row, nxt, n, n / total[row], mean, error)
 
 
 def _rewards_elsewhere(counts: LogCounts, row: Ints, nxt: Ints) -> Floats:
@@ -191,6 +196,17 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
     made.add(unseen, unseen // A % S, 1.0, reward)
 
 
+def _unseen_rewards(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> tuple[Floats, Floats]:
+    """Bounds of what rows never seen pay: known, or between the least and the largest seen."""
+    if "R" in assumed.known:
+        R = known_rewards(counts, assumed)[unseen]
+        return R.min(axis=1), R.max(axis=1)
+    paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
+    mean = counts.row_sums.mean[unseen]
+    most = max(0.0, float(counts.sums.mean.max(initial=0.0)))
+    return np.where(paid, mean, least_reward(counts)), np.where(paid, mean, most)
+
+
 def least_reward(counts: LogCounts) -> float:
     """What is assumed to be paid where nothing was seen: 0, or the least seen if that is less.
 
@@ -229,10 +245,17 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
     return not noisy, noisy
 
 
-def _known_rewards(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
+def _paid(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
     """The rewards of outcomes; those given as known take the place of what was seen."""
     if "R" not in assumed.known:
         return made.reward
+    R = known_rewards(counts, assumed)
+    made.error[:] = 0.0
+    return R[made.row, made.next if R.shape[1] > 1 else 0]
+
+
+def known_rewards(counts: LogCounts, assumed: Assumptions) -> Floats:
+    """`(rows, 1)` or `(rows, S)` rewards that are known."""
     M, A = counts.M, counts.A
     S = counts.S - (counts.end is not None)
     R = floats("known['R']", assumed.known["R"])
@@ -244,9 +267,7 @@ def _known_rewards(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> 
     if S < counts.S:  # nothing is paid at the end
         width = [(0, 0), (0, 1), (0, 0)] + ([(0, 1)] if R.ndim == 4 else [])
         R = np.pad(R, width)
-    made.error[:] = 0.0
-    flat = R.reshape(M * counts.S * A, -1)
-    return flat[made.row, made.next if R.ndim == 4 else 0]
+    return R.reshape(M * counts.S * A, -1)
 
 
 def _weights(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floats | None]:
@@ -255,7 +276,7 @@ def _weights(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floats | 
         if w.shape != (counts.M,):
             raise ModelError(f"known['w'] must have the shape ({counts.M},); it is {w.shape}")
         return w, None
-    alpha = counts.starts.sum(axis=1) + assumed.prior
+    alpha = counts.starts.sum(axis=1) + assumed.prior / counts.M
     return alpha / alpha.sum(), alpha
 
 
@@ -267,7 +288,7 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
             raise ModelError(f"known['nu'] must have the shape {(counts.M, S)}; it is {nu.shape}")
         return np.pad(nu, [(0, 0), (0, counts.S - S)]), None
     pooled = counts.starts.sum(axis=0)
-    alpha = counts.starts.astype(np.float64) + np.where(pooled > 0, assumed.prior, 0.0)
+    alpha = counts.starts + assumed.prior * pooled / pooled.sum()
     alpha = np.where(alpha.sum(axis=1, keepdims=True) > 0, alpha, pooled)  # no episode: as others
     return alpha / alpha.sum(axis=1, keepdims=True), alpha
 

@@ -11,8 +11,10 @@ from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, resolve
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
+from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import CHUNK_ROWS, open_log
@@ -53,6 +55,7 @@ class Fit:
     left_out: tuple[str, ...]  # doubtful rows, in sentences
     left_out_episodes: int
     mixture: Mixture | None = field(default=None, repr=False)  # where contexts were guessed
+    held_out: Fit | None = field(default=None, repr=False)  # of the episodes that were held out
 
     @property
     def counts(self) -> Counts:
@@ -70,19 +73,17 @@ class Fit:
         `policy`: the one under which thin places are looked for (default: a Markov policy that is
         good in the fitted model).
         """
-        from latentmdp.fitting.summary import summarize  # which takes a Fit
+        from latentmdp.fitting.summary import summarize  # SciPy loads slowly
 
         return summarize(self, policy)
 
     def sample(self, n: int, seed: int = 0) -> list[LatentMDP]:
         """`n` models from the posterior, with the same names, horizon and outcomes."""
-        from latentmdp.fitting.draws import draw_models  # which takes an Estimate
-
         return list(draw_models(self.estimate, n, seed))
 
     def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
         """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
-        from latentmdp.fitting.worth import worth_of  # which takes a Fit
+        from latentmdp.fitting.worth import worth_of  # SciPy loads slowly
 
         return worth_of(self, policy, level, draws, seed)
 
@@ -90,7 +91,7 @@ class Fit:
         self, objective: str = "mean", policy_class: str = "history", **options: Any
     ) -> FitPlan:
         """What to do: `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
-        from latentmdp.fitting.objectives import plan_fit  # which takes a Fit
+        from latentmdp.fitting.objectives import plan_fit  # Numba loads slowly
 
         return plan_fit(self, objective, policy_class, **options)
 
@@ -118,6 +119,7 @@ def fit(
     known: Mapping[str, Any] | None = None,
     contexts: int | None = None,
     *,
+    holdout: float = 0.0,
     terminated: str | None = None,
     truncated: str | None = None,
     observe_rewards: bool | None = None,
@@ -138,6 +140,10 @@ def fit(
     `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
     (default: yes, unless they are noisy). See docs/how_to_fit.md.
 
+    `holdout`: a share of the episodes (0.5, say), drawn by a hash of their ids, that is left out
+    here and makes a fit of its own, `fit.held_out`, with the same names: choose a policy by the one
+    and judge it by the other.
+
     `contexts`: their number, where some episodes or all (`context=None`) have no label; the missing
     ones are guessed (`unlabelled.py`), from random starts that `seed` draws.
 
@@ -152,24 +158,27 @@ def fit(
     if on_bad not in ("raise", "skip"):
         raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
     horizon = None if horizon is None else checked_whole("horizon", horizon, 1)
-    given = _checked_known(known)
+    given, share = _checked_known(known), checked_share(holdout)
     asked = Columns(
         episode, state, action, reward, context, step, next_state, terminated, truncated
     )
     mixture: Mixture | None = None
+    held: Tally | None = None
     if context is None or contexts is not None:
+        if share:
+            raise ModelError("holdout needs a log whose contexts are written down; here are none")
         from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
 
         reading, tally, mixture = read_unlabelled(
             log, asked, given, horizon, discount, chunk_rows, contexts, seed
         )
     else:
-        reading, tally = read_log(log, asked, given, horizon, discount, chunk_rows)
+        reading, tally, held = read_log(log, asked, given, horizon, discount, chunk_rows, share)
     if on_bad == "raise":
         reading.problems.refuse()
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
-        observe_rewards=observe_rewards, discount=discount,
+        observe_rewards=observe_rewards, discount=discount, held=held,
     )  # fmt: skip
     if mixture is None:
         return found
@@ -183,19 +192,29 @@ def read_log(
     horizon: int | None,
     discount: float,
     chunk_rows: int,
-) -> tuple[Reading, Tally]:
-    """Read and count a whole log; doubtful rows are noted, not refused."""
+    share: float = 0.0,
+) -> tuple[Reading, Tally, Tally | None]:
+    """Read and count a whole log; doubtful rows are noted, not refused.
+
+    With a `share` to hold out, the episodes held out are counted by themselves.
+    """
     names = LogNames.given(dict(known))
     if type(log).__module__.split(".")[0].startswith("dask"):
         from latentmdp.fitting.distributed import read_partitions  # which needs Dask
 
-        return read_partitions(log, asked, names, horizon, discount)
+        if share:
+            raise ModelError("holdout needs a log in files or in memory; this is a Dask DataFrame")
+        return *read_partitions(log, asked, names, horizon, discount), None
     source = open_log(log, checked_whole("chunk_rows", chunk_rows, 1))
     reading = Reading(asked.found_in(source.header()), names)
-    tally = Tally(horizon, discount)
+    tally, held = Tally(horizon, discount), Tally(horizon, discount)
     for episodes in read_episodes(source, reading):
+        if share:
+            left_out = held_out(episodes.key, share)
+            held.add(episodes.only(left_out))
+            episodes = episodes.only(~left_out)
         tally.add(episodes)
-    return reading, tally
+    return reading, tally, held if share else None
 
 
 def fit_from_tally(
@@ -208,17 +227,54 @@ def fit_from_tally(
     known: dict[str, Any],
     observe_rewards: bool | None,
     discount: float,
+    held: Tally | None = None,
 ) -> Fit:
-    """The fit of a log that has been counted."""
+    """The fit of a log that has been counted; `held`: the tally of the episodes held out of it."""
     names = reading.names
-    if not tally.lengths.keys.shape[1]:
-        raise ModelError(
-            "; ".join(("a log must have at least one episode; none was left",
-                       *reading.problems.sentences))
-        )  # fmt: skip
     sizes = len(names.contexts), len(names.states), len(names.actions)
-    tally = tally.renumbered(names.contexts.order(), names.states.order(), names.actions.order())
-    counts = resolve(tally, *sizes, with_end=bool(known.get("end")))
+    order = names.contexts.order(), names.states.order(), names.actions.order()
+    parts = [part.renumbered(*order) for part in (tally, held) if part is not None]
+    for part in parts:
+        if not part.lengths.keys.shape[1]:
+            which = "a log" if held is None else "each of the two parts of a log"
+            raise ModelError(
+                "; ".join((f"{which} must have at least one episode; none was left",
+                           *reading.problems.sentences))
+            )  # fmt: skip
+    with_end, whole = bool(known.get("end")), None
+    if held is not None:
+        both = Tally(horizon, discount)
+        for part in parts:
+            both.merge(part)
+        whole = resolve(both, *sizes, with_end=with_end)
+        if observe_rewards is None:  # both parts as the whole log says
+            observe_rewards = "R" in known or whole.rewards_of_rows or not whole.noisy.any()
+    found = [
+        _fit_of(reading, resolve(part, *sizes, with_end=with_end, whole=whole), horizon, prior,
+                unseen, known, observe_rewards, discount)
+        for part in parts
+    ]  # fmt: skip
+    if held is None:
+        return found[0]
+    found = [replace(part, rows=int(part.log.row_sums.count.sum())) for part in found]
+    said = (
+        f"{counted(found[1].episodes, 'episode')} of {found[0].episodes + found[1].episodes:,} "
+        "were held out, by a hash of their ids"
+    )
+    return replace(found[0], held_out=found[1], said=(*found[0].said, said))
+
+
+def _fit_of(
+    reading: Reading,
+    counts: LogCounts,
+    horizon: int | None,
+    prior: float,
+    unseen: str,
+    known: dict[str, Any],
+    observe_rewards: bool | None,
+    discount: float,
+) -> Fit:
+    names = reading.names
     labels = {
         "context_names": names.contexts.ordered(),
         "state_names": names.states.ordered(),

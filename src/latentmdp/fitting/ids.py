@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
 
 
 def id_keys(ids: Any) -> Ints:
@@ -28,6 +29,22 @@ def id_keys(ids: Any) -> Ints:
         if text.isdecimal() and text.isascii() and len(text) < 18 and str(int(text)) == text:
             keys[i] = int(text)
     return keys
+
+
+def held_out(keys: Ints, share: float) -> np.ndarray:
+    """`(n,)` which episodes are held out: about `share` of them, by a hash of the id's key.
+
+    So neither the order of a log nor how it is cut into files matters, and whoever asks again for
+    the same share gets the same episodes.
+    """
+    return pd.util.hash_array(keys) < share * 2.0**64
+
+
+def checked_share(share: float) -> float:
+    """A share of episodes to hold out; refused if nothing could be on one of the two sides."""
+    if not 0.0 <= share < 1.0:
+        raise ModelError(f"holdout must be at least 0 and below 1; it is {share!r}")
+    return float(share)
 
 
 class EpisodeIds:

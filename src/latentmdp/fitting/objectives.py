@@ -5,8 +5,8 @@
   is exceeded with posterior probability `1 - q` at the highest level. Chosen on one set of draws,
   judged on another. The best of the candidates, with no proof that there is no better policy;
 - `pessimistic`: the policy with the largest value in the worst model inside Bernstein boxes: a
-  lower bound that holds with probability `1 - delta`, for weights, first states and transitions.
-  Rewards count as known: where they are noisy, their means do.
+  lower bound that holds with probability `1 - delta`, for weights, first states, transitions and
+  mean rewards. Where rewards are noisy, half of `delta` is for them (`reward_bounds.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
+from latentmdp.fitting.reward_bounds import reward_bounds
 from latentmdp.fitting.worth import Worth, worth_of
+from latentmdp.optimism.pessimistic import pessimistic_plan
 from latentmdp.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
@@ -65,15 +67,20 @@ def plan_fit(
     draws: int = 400,
     candidates: int = 8,
     delta: float = 0.1,
+    reward_range: tuple[float, float] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> FitPlan:
-    """Plan by a fit; see the module. `options` go to `plan`."""
+    """Plan by a fit; see the module. `options` go to `plan`.
+
+    `delta` and `reward_range` are of `pessimistic`: between which numbers all rewards lie (default:
+    0 and those of the log).
+    """
     begun = time.perf_counter()
     kind, q = parse_objective(objective)
     limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
     if kind == "pessimistic":
-        return _pessimistic(fit, policy_class, delta, level, draws, seed, begun)
+        return _pessimistic(fit, policy_class, delta, reward_range, level, draws, seed, begun)
     if kind == "quantile":
         limits["time_limit"] = time_limit / (candidates + 1)
     found = plan(fit.model, policy_class, **limits)
@@ -121,17 +128,25 @@ def parse_objective(objective: str) -> tuple[str, float]:
 
 
 def _pessimistic(
-    fit: Fit, policy_class: str, delta: float, level: float, draws: int, seed: int, begun: float
+    fit: Fit,
+    policy_class: str,
+    delta: float,
+    reward_range: Any,
+    level: float,
+    draws: int,
+    seed: int,
+    begun: float,
 ) -> FitPlan:
     """Rows never seen may do anything; that nothing happens after the end is sure."""
-    from latentmdp.optimism.pessimistic import pessimistic_plan  # Numba loads slowly
-
     log = fit.log
     over = log.final & (log.finished > 0)
     sure = np.broadcast_to(over[None, :, None], (log.M, log.S, log.A)).copy()
+    noisy = log.noisy.any() and "R" not in fit.assumed.known
+    rest = delta / 2.0 if noisy else delta
     found = pessimistic_plan(
-        fit.model, fit.counts, policy_class, delta, starts=log.starts, sure=sure, seed=seed
-    )
+        fit.model, fit.counts, policy_class, rest, starts=log.starts, sure=sure, seed=seed,
+        rewards=reward_bounds(fit, delta / 2.0, reward_range),
+    )  # fmt: skip
     worth = worth_of(fit, found.policy, level, draws, seed)
     return FitPlan(
         found.policy, "pessimistic", policy_class, found.lower, found.lower, found.upper, worth,

@@ -18,6 +18,7 @@ from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import Episodes, Reading
 from latentmdp.fitting.estimators import METHODS, LoggedSteps, Replayed
 from latentmdp.fitting.fits import END, fit_from_tally
+from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.names import Names
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import CHUNK_ROWS, open_log
@@ -70,8 +71,11 @@ def off_policy(
     reward: str = "reward",
     next_state: str | None = None,
     context: str | None = "context",
+    terminated: str | None = None,
+    truncated: str | None = None,
     discount: float | None = None,
     on_bad: str = "raise",
+    holdout: float = 0.0,
     seed: int = 0,
 ) -> OffPolicyEstimate:
     """The value of `policy` (a plan, a policy, a table of actions) by episodes of another one.
@@ -85,7 +89,8 @@ def off_policy(
     `model` is the policy's own by default, as `plan` gives it: names of the log are looked up
     there, rewards tell the policy what they tell in it, and `dr` takes its values as first guesses
     (a model fitted to the same log makes `dr` a little too sure). The words after it name columns,
-    as in `fit`. Warns, in a sentence, where few episodes go along with the policy.
+    as in `fit`. `holdout`: ask only the episodes that `fit(..., holdout=...)` held out of the
+    model. Warns, in a sentence, where few episodes go along with the policy.
     """
     if method not in METHODS:
         raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
@@ -97,11 +102,11 @@ def off_policy(
     graph = as_policy(known, policy)
     column = behaviour if isinstance(behaviour, str) else None
     columns = Columns(
-        episode, state, action, reward, context, step, next_state,
+        episode, state, action, reward, context, step, next_state, terminated, truncated,
         extra=() if column is None else (column,),
     )  # fmt: skip
     factor = known.discount if discount is None else float(discount)
-    reading, parts = _read(log, columns, known, on_bad)
+    reading, parts = _read(log, columns, known, on_bad, checked_share(holdout))
     if method == "model":
         return _by_model(reading, parts, graph, known, level, factor, seed)
     episodes = _joined(parts, columns.extra)
@@ -140,16 +145,18 @@ def _model_of(policy: Any, model: LatentMDP | None) -> LatentMDP:
 
 
 def _read(
-    log: Any, columns: Columns, model: LatentMDP, on_bad: str
+    log: Any, columns: Columns, model: LatentMDP, on_bad: str, share: float
 ) -> tuple[Reading, list[Episodes]]:
-    """A log in the model's numbers."""
+    """A log in the model's numbers; of a `share` that was held out, only the episodes in it."""
     source = open_log(log, CHUNK_ROWS)
     header = source.header()
     if columns.context is not None and columns.context not in header:
         columns = Columns(**columns.__dict__ | {"context": None})
     names = LogNames(*(Names(kind, fixed, or_numbers=True) for kind, fixed in _names(model)))
     reading = Reading(columns.found_in(header), names)
-    parts = list(read_episodes(source, reading, unlabelled=True))
+    parts = []
+    for part in read_episodes(source, reading, unlabelled=True):
+        parts.append(part.only(held_out(part.key, share)) if share else part)
     if on_bad == "raise":
         reading.problems.refuse()
     if not sum(len(part) for part in parts):

@@ -1,22 +1,29 @@
 """What a policy is worth by a log: its value in the fitted model, with an interval from draws.
 
 The interval says how much the value varies with the models that the data leave possible, for this
-one policy. A policy that was *chosen* because it looks best on the same data looks a little too
-good: docs/how_to_fit.md has the measured coverage of both.
+one policy. Rows that nobody has seen may do anything there (`unseen.py`). A policy that was
+*chosen* because it looks best on the same data looks a little too good: docs/how_to_fit.md has the
+measured coverage of both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
+from latentmdp.fitting.exact_sums import REWARD_TOP, total
 from latentmdp.fitting.summary import row_reach
+from latentmdp.fitting.unseen import UnseenRows
+from latentmdp.model import LatentMDP
+from latentmdp.numbering import from_model_to_model
 from latentmdp.policy import as_policy
 
 if TYPE_CHECKING:
@@ -27,7 +34,10 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Worth:
-    """A value with an interval that has the posterior probability `level`."""
+    """A value with an interval at `level`.
+
+    `lower` is a quantile of `worst`, `upper` one of `best`.
+    """
 
     value: float  # in the fitted model
     lower: float
@@ -37,7 +47,9 @@ class Worth:
     context_lower: Floats  # (M,)
     context_upper: Floats  # (M,)
     assumed_steps: float  # expected steps of an episode in rows that nobody has seen
-    draws: Floats = field(repr=False)  # (n,) the value in each draw
+    draws: Floats = field(repr=False)  # (n,) the value in each draw, unseen rows as assumed
+    worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
+    best: Floats = field(repr=False)  # (n,) and at their best
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -58,21 +70,47 @@ def worth_of(
         raise ModelError(f"level must lie strictly between 0 and 1; it is {level!r}")
     if draws < 2:
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
-    graph = as_policy(fit.model, getattr(policy, "policy", policy))
+    graph = as_policy(fit.model, policy)
+    other = graph.model
+    if isinstance(other, LatentMDP) and other is not fit.model and other.observe_rewards:
+        graph = from_model_to_model(graph, other, fit.model)  # of another part of the log, say
     found = evaluate(fit.model, graph)
-    values, contexts = np.empty(draws), np.empty((draws, fit.model.M))
-    for i, model in enumerate(draw_models(fit.estimate, draws, seed)):
-        drawn = evaluate(model, graph)
-        values[i], contexts[i] = drawn.value, drawn.contexts
-    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
-    lower, upper = np.quantile(values, tails)
-    context_lower, context_upper = np.quantile(contexts, tails, axis=0)
     steps = float(row_reach(fit, graph)[fit.estimate.unseen].sum())
-    values.flags.writeable = False
+    open_rows = UnseenRows(fit.estimate, graph) if steps > 0.0 else None
+    contexts, worst, best, weights = np.empty((4, draws, fit.model.M))
+    models = draw_models(fit.estimate, draws, seed)
+    batch = 1 if open_rows is None else open_rows.batch
+    for begin in range(0, draws, batch):
+        part = list(islice(models, batch))
+        now = slice(begin, begin + len(part))
+        weights[now] = [model.w for model in part]
+        contexts[now] = [evaluate(model, graph).contexts for model in part]
+        if open_rows is None:
+            worst[now] = best[now] = contexts[now]
+        else:
+            worst[now], best[now] = (open_rows.contexts(part, best=b) for b in (False, True))
+    values, low, high = ((weights * x).sum(axis=1) for x in (contexts, worst, best))
+    for array in (values, low, high):
+        array.flags.writeable = False
+    lower, upper = ends(low, high, level)
+    context_lower, context_upper = ends(worst, best, level)
     return Worth(
         found.value, float(lower), float(upper), level, found.contexts, context_lower,
-        context_upper, steps, values,
+        context_upper, steps, values, low, high,
     )  # fmt: skip
+
+
+def ends(low: Floats, high: Floats, level: float) -> tuple[Any, Any]:
+    """The ends of an interval: quantiles over draws (the first axis) of `low` and of `high`.
+
+    The quantiles of `method="weibull"`: one more draw would lie between them with probability
+    `level`, also where draws are few.
+    """
+    tail = (1.0 - level) / 2.0
+    return (
+        np.quantile(low, tail, axis=0, method="weibull"),
+        np.quantile(high, 1.0 - tail, axis=0, method="weibull"),
+    )
 
 
 def logged_return(fit: Fit, level: float = 0.95) -> tuple[float, float, float]:
@@ -80,10 +118,6 @@ def logged_return(fit: Fit, level: float = 0.95) -> tuple[float, float, float]:
 
     A normal interval. Episodes that were cut off before the horizon count what they had.
     """
-    from scipy.stats import norm
-
-    from latentmdp.fitting.exact_sums import REWARD_TOP, total
-
     returns = fit.log.returns
     n = int(returns.count.sum())
     mean = float(total(returns.sums.sum(axis=1, keepdims=True), REWARD_TOP)[0]) / n

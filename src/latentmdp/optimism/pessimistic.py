@@ -10,10 +10,11 @@ policy the log made us choose. docs/pessimism.md derives the boxes.
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.availability import source_rows
 from latentmdp.canonical import Floats
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
@@ -28,6 +29,7 @@ from latentmdp.optimism.stand_ins import StandIns
 from latentmdp.policy import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
+TINY = 1e-300  # a scale where all rewards are 0
 SHARE = 0.525  # of `ln(2 / error)`: with this iota, Eq. (2) follows from Bernstein's inequality
 
 
@@ -57,6 +59,13 @@ def iota_of_a_log(setting: Setting, n: Floats) -> Floats:
 
 # without a cap: clipping could only lower a value that is a minimum already
 WORST_CASE = Rule("worst case", "interval", boxes_of_a_log, cap=math.inf, direction=-1.0)
+
+
+class RewardBounds(NamedTuple):
+    """Rewards that are not known, in the units of the model."""
+
+    least: np.ndarray  # (M, S, A, S) lower bounds of their means
+    unknown: np.ndarray  # (M, S, A, S) bool: what an agent sees with the reward is not known
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ def pessimistic_plan(
     *,
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
+    rewards: RewardBounds | None = None,
     bonus_scale: float = 1.0,
     seed: int = 0,
     settings: SearchSettings = SEARCH,
@@ -105,7 +115,9 @@ def pessimistic_plan(
     gives `w, nu, R, H`; they count as known. Its `P` is used only in the rows `sure (M, S, A)`,
     which are known as well (a terminal state, say). With `starts (M, S)`, how often episodes began
     in a context and state, `w` and `nu` are not taken from the model but estimated, with a box of
-    their own. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
+    their own. `rewards` take the place of the model's: lower bounds, whose error is not part of
+    `delta`, and where it is not known what an agent sees with them, which the world then chooses at
+    its worst. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
 
     What is certified is `lower`, computed from the finished policy by code that the search does not
     use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
@@ -120,16 +132,16 @@ def pessimistic_plan(
     True
     """
     began = time.perf_counter()
-    problem = _Problem(model, visits, delta, starts, sure, bonus_scale)
+    problem = _Problem(model, visits, delta, starts, sure, rewards, bonus_scale)
     stream = np.random.default_rng(seed)
     planner = make_planner(
         problem.known, WORST_CASE, problem.setting, policy_class, stream, "incumbent", settings
     )
     found = search_all(planner, problem.counts, settings)
-    reference = Reference(planner.searches[0].model)
-    alone = reference.value(found.policy)  # with the estimated first states
+    optimistic = planner.searches[0].model
+    alone = Reference(optimistic).value(found.policy)  # with the estimated first states
     assert abs(alone - found.value) < settings.equal, f"{found.value} is not the value {alone}"
-    lower = problem.lower(reference, found.policy)
+    lower = problem.lower(optimistic, found.policy)
     upper = max(problem.in_units(float(found.upper)), lower)
     return PessimisticPlan(
         playable(model, found.policy).for_model(model), lower, upper, policy_class, float(delta),
@@ -145,18 +157,19 @@ def pessimistic_value(
     *,
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
+    rewards: RewardBounds | None = None,
     bonus_scale: float = 1.0,
 ) -> float:
     """The value of a given policy in the worst model of the confidence set of `pessimistic_plan`.
 
     Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
     """
-    problem = _Problem(model, visits, delta, starts, sure, bonus_scale)
+    problem = _Problem(model, visits, delta, starts, sure, rewards, bonus_scale)
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
         counts = StandIns(known).of(counts)
     optimistic = OptimisticModel.of(known, counts, WORST_CASE, problem.setting)
-    return problem.lower(Reference(optimistic), policy.for_model(problem.model))
+    return problem.lower(optimistic, policy.for_model(problem.model))
 
 
 class _Problem:
@@ -169,10 +182,16 @@ class _Problem:
         delta: float,
         starts: np.ndarray | None,
         sure: np.ndarray | None,
+        rewards: RewardBounds | None,
         bonus_scale: float,
     ) -> None:
-        self.original, self.model = model, model.normalized()
+        self.model = model.normalized()
         self.known = Known.of(self.model)
+        self.scale = self.model.reward_scale / model.reward_scale
+        self.shift = (self.model.reward_shift - model.reward_shift) / model.reward_scale
+        self.unknown: np.ndarray | None = None
+        if rewards is not None:
+            self._take(rewards)
         counts = checked_counts(self.known, visits)
         self.counts = counts if sure is None else _with_sure_rows(model, counts, sure)
         sizes = (self.known.M, self.known.S, self.known.A, self.known.H)
@@ -183,8 +202,37 @@ class _Problem:
             nu = np.where(total[:, None] > 0, self.starts / np.maximum(total, 1)[:, None], model.nu)
             self.known = replace(self.known, w=total / total.sum(), nu=nu)
 
-    def lower(self, reference: Reference, policy: PolicyGraph) -> float:
+    def _take(self, rewards: RewardBounds) -> None:
+        """Plan with these rewards instead of the model's, scaled to totals of at most 1."""
+        M, S, A, H = self.known.M, self.known.S, self.known.A, self.known.H
+        for name, array in zip(rewards._fields, rewards, strict=True):
+            if np.shape(array) != (M, S, A, S):
+                raise ModelError(
+                    f"rewards.{name} must have the shape {(M, S, A, S)}; it is {np.shape(array)}"
+                )
+        allowed = self.known.allowed
+        source = source_rows(np.ones((S, A), dtype=bool) if allowed is None else allowed, M)
+        least, unknown = (np.reshape(array, (-1, S))[source] for array in rewards)
+        self.unknown = unknown if self.model.observe_rewards else None
+        self.shift = min(0.0, float(least.min()))
+        self.scale = max(float(least.max() - self.shift) * H, TINY)
+        least = (least - self.shift) / self.scale
+        known = self.known
+        if known.next_symbol is None and (least == least[:, :1]).all():
+            self.known = replace(known, row_reward=least[:, 0].copy())
+            return
+        symbol = known.next_symbol
+        if symbol is None:
+            symbol = np.repeat(known.row_symbol[:, None], S, axis=1)
+        none = np.zeros_like(known.row_symbol)
+        self.known = replace(
+            known, row_reward=none.astype(float), row_symbol=none, next_reward=least,
+            next_symbol=symbol,
+        )  # fmt: skip
+
+    def lower(self, optimistic: OptimisticModel, policy: PolicyGraph) -> float:
         """The worst-case value of a policy, also over first states if they are estimated."""
+        reference = Reference(optimistic, self.unknown)
         if self.starts is None:
             return self.in_units(reference.value(policy))
         v = reference.alpha(policy)[policy.root].T.reshape(1, -1)  # (1, M * S)
@@ -198,10 +246,8 @@ class _Problem:
         return self.in_units(-float(best_in_box(p, -v, low, high, np.ones(1))[0]))
 
     def in_units(self, value: float) -> float:
-        """A value of the normalized model in the units of the model that was given."""
-        old, new = self.original, self.model
-        shift = (new.reward_shift - old.reward_shift) / old.reward_scale
-        return value * (new.reward_scale / old.reward_scale) + shift * self.known.H
+        """A value of the planner's model in the units of the model that was given."""
+        return value * self.scale + self.shift * self.known.H
 
 
 def _with_sure_rows(model: LatentMDP, counts: Counts, sure: Any) -> Counts:

@@ -16,10 +16,14 @@ CHUNK = 2**21  # numbers (node, context, next state) at once
 
 
 class Reference:
-    """An optimistic model, evaluated one step at a time with a column per next state."""
+    """An optimistic model, evaluated one step at a time with a column per next state.
 
-    def __init__(self, model: OptimisticModel) -> None:
+    `unknown (rows, S)`: outcomes with which an agent may see anything; the least value follows.
+    """
+
+    def __init__(self, model: OptimisticModel, unknown: np.ndarray | None = None) -> None:
         self.model, self.known, self.cap = model, model.known, model.cap
+        self.unknown = unknown
 
     def backup(self, row: Ints, after: Floats) -> Floats:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
@@ -77,6 +81,11 @@ class Reference:
         symbol, nxt, child = policy.symbol[edge], policy.next[edge], policy.node[edge]
         for m in range(self.known.M):
             shown = self.known.symbols(row[owner, m], nxt) == symbol
+            if self.unknown is not None:
+                anything = self.unknown[row[owner, m], nxt]
+                place = owner[anything], m, nxt[anything]
+                np.minimum.at(after, place, alpha[child[anything], m])
+                shown &= ~anything
             after[owner[shown], m, nxt[shown]] = alpha[child[shown], m]
 
     def value(self, policy: PolicyGraph) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from latentmdp.evaluation import evaluate
 from latentmdp.fitting.decision import Decision, Interval, likely_moments, table_lines
 from latentmdp.fitting.summary import THIN, Summary
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
@@ -58,7 +59,7 @@ def _explorer_data(fit: Fit, decision: Decision) -> dict[str, Any]:
     sources = [
         {
             "name": name, "model": 0, "total": 1, "best": None,
-            "phases": [plan_phase(fit.model, plan.policy, plan.worth.value)],
+            "phases": [plan_phase(fit.model, plan.policy, evaluate(fit.model, plan.policy).value)],
         }
         for name, plan in (("with memory", decision.memory), ("without memory", decision.markov))
     ]  # fmt: skip
@@ -92,14 +93,15 @@ def _short(fit: Fit, decision: Decision) -> Markup:
     if decision.memory.worth.assumed_steps > 0.01:
         warning = (
             f"It spends {decision.memory.worth.assumed_steps:.2g} steps of an episode where the "
-            "log has never been: that part is assumed, not seen, and no interval knows of it."
+            "log has never been: the value assumes something there, the interval allows anything."
         )
     chart = interval_chart(
         [(name, *interval) for name, interval in decision.rows],
         f"Values with {decision.level:.0%} intervals",
     )
-    return section("short", "In short", tag("p", verdict, warning), tag("ul", *cards,
-                   class_="cards"), chart)  # fmt: skip
+    judged = f"{decision.how_judged} {decision.how_direct}"
+    return section("short", "In short", tag("p", verdict, warning), tag("p", judged),
+                   tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
 
 def _what_to_do(fit: Fit, decision: Decision) -> Markup:
@@ -125,8 +127,7 @@ def _what_to_do(fit: Fit, decision: Decision) -> Markup:
         table("Likely moments of the policy with memory",
               ("step", "state", "what is then likely", "do", "chance"), moments),
         tag("p", "What the two policies gain, and what knowing the context beforehand would add at "
-                 "most. Differences come from the same draws, so their intervals are their own. A "
-                 "policy that was chosen by the same log looks a little better than it is."),
+                 "most. Differences come from the same draws, so their intervals are their own."),
         differences,
     )  # fmt: skip
 
@@ -195,7 +196,7 @@ def _made(fit: Fit, summary: Summary, command: str) -> Markup:
     assumed = fit.assumed
     facts = [
         f"{fit.rows:,} rows, {fit.episodes:,} episodes",
-        f"Dirichlet prior {assumed.prior:g} on each possible next state"
+        f"prior of {assumed.prior:g} visits a row, spread as all contexts together went on"
         + (" (maximum likelihood)" if assumed.prior == 0 else ""),
         f"rewards {'observed' if fit.model.observe_rewards else 'hidden'} while a policy runs",
         ", ".join(f"{name} {version}" for name, version in software().items()),
