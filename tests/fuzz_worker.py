@@ -198,8 +198,8 @@ def use_alpha_vectors(folder, name):
 
 def use_policy(folder, name):
     policy = lm.load_policy(folder / name)
-    parts = [getattr(policy, part) for part in policy.__dataclass_fields__]
-    assert lm.PolicyGraph.from_arrays(*parts) == policy
+    parts = {part: getattr(policy, part) for part in policy.__dataclass_fields__}
+    assert lm.PolicyGraph.from_arrays(**parts) == policy
     cursor = policy.cursor(0)
     while cursor.observe(policy.S - 1, symbol=0) is not None:
         pass

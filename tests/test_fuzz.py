@@ -18,7 +18,7 @@ LEARNERS = [kind for kind in KINDS if kind.count("-") == 2]  # one format: they 
 @pytest.mark.parametrize(
     ("kind", "least"),
     [
-        *((kind, 5) for kind in ("model.json", "mvp-history-middle.npz", "run.npz")),
+        *((kind, 5) for kind in ("model.json", "policy.json", "mvp-history-middle.npz", "run.npz")),
         *((kind, 5) for kind in ("model.pomdp", "model.pomdpx", "model.csv", "frame.csv")),
         ("tables.json", 1),  # most change a probability, and rows must sum to 1
     ],
