@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.folding import fold
 from latentmdp.labels import Fold
+from latentmdp.policy_fold import fold
 from latentmdp.report import write_report
 from latentmdp.report.phases import save_phases
 from latentmdp.report.replay import page_episode

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.folding import fold, unfold
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
 from latentmdp.planning import baselines
+from latentmdp.policy_fold import fold, unfold
 from latentmdp.timed import TimedLatentMDP
 from strategies import random_model, random_policy
 from timed_brute import (

@@ -1,10 +1,4 @@
-"""Policies of a step-dependent model and of its time-augmented one, back and forth.
-
-`unfold` keeps the nodes and their order, so that alpha vectors and reach weights of the
-time-augmented model are those of the person's own policy, node by node. Its `default` and `root`
-answer for states that cannot be there (layer `u` at step `t`, `u != t`) with the node of the same
-state at the right layer; such entries are never read.
-"""
+"""The border between step-dependent models and what works on their time-augmented ones."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,6 +8,7 @@ import numpy as np
 
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, as_policy, fitted
+from latentmdp.policy_fold import unfold
 from latentmdp.timed import AnyModel, TimedLatentMDP
 
 Result = TypeVar("Result")
@@ -25,41 +20,6 @@ def on_rows(model: AnyModel, policy: Any) -> tuple[LatentMDP, PolicyGraph]:
     if isinstance(model, TimedLatentMDP):
         return model.unrolled, unfold(model, policy)
     return model, policy
-
-
-def fold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
-    """The policy on `S` states of one on the `H*S` states of `model.unrolled`."""
-    policy = fitted(model.unrolled, policy)
-    S, H = model.S, model.H
-    nodes = kept_nodes(model, policy)
-    owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
-    edges = nodes[owner] & (policy.next // S == policy.step[owner] + 1)
-    new_id = np.cumsum(nodes) - 1
-    indptr = np.zeros(int(nodes.sum()) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owner[edges], minlength=policy.N)[nodes], out=indptr[1:])
-    at = np.arange(H)
-    return PolicyGraph.from_arrays(
-        policy.step[nodes], policy.state[nodes] % S, policy.action[nodes], indptr,
-        policy.symbol[edges], policy.next[edges] % S, new_id[policy.node[edges]],
-        new_id[policy.root[:S]], new_id[policy.default.reshape(H, H, S)[at, at]],
-    )  # fmt: skip
-
-
-def kept_nodes(model: TimedLatentMDP, policy: PolicyGraph) -> np.ndarray:
-    """`(N,)` the nodes that `fold` keeps: of states that can be there at their step."""
-    return policy.state // model.S == policy.step
-
-
-def unfold(model: TimedLatentMDP, policy: PolicyGraph) -> PolicyGraph:
-    """The policy on the states of `model.unrolled`, with the same nodes; see the module."""
-    S, H = model.S, model.H
-    owner = np.repeat(policy.step, np.diff(policy.indptr))
-    unfolded = PolicyGraph(
-        policy.step, policy.step * S + policy.state, policy.action, policy.indptr, policy.symbol,
-        (owner + 1) * S + policy.next, policy.node, np.tile(policy.root, H),
-        np.tile(policy.default, (1, H)),
-    )  # fmt: skip
-    return unfolded._freeze()
 
 
 def fold_by_step(model: TimedLatentMDP, values: np.ndarray) -> np.ndarray:

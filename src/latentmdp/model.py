@@ -94,7 +94,7 @@ class LatentMDP(ModelRows, InUnits):
         max_return: float | None = 1.0,
         terminal: ArrayLike | None = None,
         **labels: Any,
-    ) -> "LatentMDP":
+    ) -> "Built":
         """From dense `P (M,S,A,S)` and `R (M,S,A)` or `(M,S,A,S)`.
 
         `R (S,A)` and `nu (S,)` mean the same in every context. `allowed (S,A)`: which actions are
@@ -114,7 +114,7 @@ class LatentMDP(ModelRows, InUnits):
             return TimedLatentMDP.from_arrays(
                 P, R, w, nu, horizon, allowed=allowed, normalize=normalize, discount=discount,
                 observe_rewards=observe_rewards, max_return=max_return, terminal=terminal, **labels,
-            )  # type: ignore[return-value]  # fmt: skip
+            )  # fmt: skip
         repairs = Repairs(normalize)
         sizes, outcomes = canonical.dense_to_outcomes(P, R, allowed)
         rows, mask = canonical.build_rows(sizes, outcomes, observe_rewards, repairs)
@@ -147,7 +147,7 @@ class LatentMDP(ModelRows, InUnits):
         step: ArrayLike | None = None,
         terminal: ArrayLike | None = None,
         **labels: Any,
-    ) -> "LatentMDP":
+    ) -> "Built":
         """From one entry per outcome, in any order; repeated outcomes add up.
 
         The numbers of contexts and states are those of `nu (M, S)`, or of `w (M,)` and `nu (S,)`;
@@ -164,7 +164,7 @@ class LatentMDP(ModelRows, InUnits):
                 context, state, action, next, prob, reward, w, nu, horizon, step=step,
                 n_actions=n_actions, allowed=allowed, normalize=normalize, discount=discount,
                 observe_rewards=observe_rewards, max_return=max_return, terminal=terminal, **labels,
-            )  # type: ignore[return-value]  # fmt: skip
+            )  # fmt: skip
         repairs = Repairs(normalize)
         sizes = row_sizes(w, nu, action, n_actions)
         columns = row_columns(sizes, context, state, action, next, prob, reward)
@@ -199,7 +199,7 @@ class LatentMDP(ModelRows, InUnits):
         first: str | None = "first",
         step: str | None = "step",
         **options: Any,
-    ) -> "LatentMDP":
+    ) -> "Built":
         """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
 
         `context`, `state`, ..., `first` are the names of its columns. Contexts, states and actions
@@ -236,7 +236,7 @@ class LatentMDP(ModelRows, InUnits):
         }  # fmt: skip
         options.setdefault("max_return", None)
         model = frame_model(frame, horizon, columns, w, start, nu, options)
-        return model  # type: ignore[return-value]  # a TimedLatentMDP with a column of steps
+        return model
 
     @classmethod
     def _checked(
@@ -415,3 +415,10 @@ class LatentMDP(ModelRows, InUnits):
             f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
             f"rewards {rewards}, discount={self.discount:g}{masked})"
         )
+
+
+Built = LatentMDP | Any
+"""A `LatentMDP`, or a `TimedLatentMDP` where steps differ or terminal rewards are given.
+
+(`Any`, since those who call know which one they ask for, and type checkers cannot.)
+"""

@@ -7,13 +7,16 @@ put into the numbers of a model.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints, reward_tolerance
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+
+if TYPE_CHECKING:
+    from latentmdp.policy import PolicyGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ class Numbering:
         return np.where(equal, symbols[nearest, outcome], -1)
 
 
-def in_numbers_of(policy: PolicyGraph, numbering: Numbering, model: LatentMDP) -> PolicyGraph:
+def in_numbers_of(policy: "PolicyGraph", numbering: Numbering, model: LatentMDP) -> "PolicyGraph":
     """The same policy with the model's numbers; its nodes stay where they are.
 
     Successors on rewards that the model never pays are left out.
@@ -66,7 +69,7 @@ def in_numbers_of(policy: PolicyGraph, numbering: Numbering, model: LatentMDP) -
     return _renumbered(policy, model, meanings[meanings[:, 3] >= 0])
 
 
-def from_model_to_model(policy: PolicyGraph, old: LatentMDP, new: LatentMDP) -> PolicyGraph:
+def from_model_to_model(policy: "PolicyGraph", old: LatentMDP, new: LatentMDP) -> "PolicyGraph":
     """A policy in the numbers of `old` in those of `new`: rewards that both can pay are the same.
 
     Successors on rewards that only one of them pays are left out. `O(outcomes of new)`, in Python.
@@ -85,7 +88,7 @@ def from_model_to_model(policy: PolicyGraph, old: LatentMDP, new: LatentMDP) -> 
     return _renumbered(policy, new, meanings[meanings[:, 3] >= 0])
 
 
-def _renumbered(policy: PolicyGraph, model: LatentMDP, meanings: Ints) -> PolicyGraph:
+def _renumbered(policy: "PolicyGraph", model: LatentMDP, meanings: Ints) -> "PolicyGraph":
     """`meanings (n, 4)`: state and action, next state, the model's number, the policy's number."""
     width = 1 + max(int(meanings[:, 3].max(initial=0)), int(policy.symbol.max(initial=0)))
     pair, next, new, old = meanings.T
@@ -99,7 +102,7 @@ def _renumbered(policy: PolicyGraph, model: LatentMDP, meanings: Ints) -> Policy
     rank = np.arange(len(edge)) - np.repeat(np.cumsum(end - first) - (end - first), end - first)
     indptr = np.zeros(policy.N + 1, dtype=np.int64)
     np.cumsum(np.bincount(owner[edge], minlength=policy.N), out=indptr[1:])
-    return PolicyGraph.from_arrays(
+    return policy.from_arrays(
         policy.step, policy.state, policy.action, indptr, new[order[first[edge] + rank]],
         policy.next[edge], policy.node[edge], policy.root, policy.default,
         stationary=policy.stationary,

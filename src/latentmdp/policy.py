@@ -25,6 +25,10 @@ from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.horizons import WITHOUT_END, is_infinite
+from latentmdp.numbering import Numbering, in_numbers_of
+from latentmdp.policy_dot import to_dot
+from latentmdp.policy_fold import fold
+from latentmdp.policy_frame import policy_frame
 from latentmdp.policy_stationary import (
     follow_edges,
     merge_stationary,
@@ -35,8 +39,6 @@ from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary, place
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from latentmdp.numbering import Numbering
 
 
 class Problem(Protocol):
@@ -235,11 +237,11 @@ class PolicyGraph:
         return policy
 
     @property
-    def numbering(self) -> "Numbering | None":
+    def numbering(self) -> Numbering | None:
         """What its symbols stand for, where they are a learner's numbers and not a model's."""
         return self.__dict__.get("_numbering")
 
-    def numbered_by(self, numbering: "Numbering") -> "PolicyGraph":
+    def numbered_by(self, numbering: Numbering) -> "PolicyGraph":
         """The same policy, which says that its symbols are those of `numbering`."""
         policy = PolicyGraph.__new__(PolicyGraph)
         policy.__dict__.update(self.__dict__, _model=None, _numbering=numbering)
@@ -387,8 +389,6 @@ class PolicyGraph:
 
         With a `model`: names from it, and every observation it can show; without: the successors.
         """
-        from latentmdp.policy_dot import to_dot  # which takes a PolicyGraph
-
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
     def to_frame(self, model: "AnyModel | None" = None, names: bool = True) -> "pd.DataFrame":
@@ -399,9 +399,8 @@ class PolicyGraph:
         it is never reached); with `names`, states and actions have the model's names. A Markov
         policy has one row per step and state.
         """
-        from latentmdp.policy_frame import policy_frame  # which takes a PolicyGraph
-
-        return policy_frame(self, self.model if model is None else model, names)
+        model = self.model if model is None else model
+        return policy_frame(self if model is None else fitted(model, self), model, names)
 
     def save(self, path: str | Path) -> None:
         """Write to `path` (.json or .npz), atomically."""
@@ -580,13 +579,11 @@ def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
     `t * N + n`.
     """
     if isinstance(model, TimedLatentMDP) and isinstance(policy, PolicyGraph):
-        from latentmdp.folding import fold  # which makes a PolicyGraph
-
         learned = policy.numbering is not None
         if policy.stationary and policy.S == model.S:
             policy = unrolled(policy, model.H)  # before its actions are checked, step by step
         if policy.H == model.H and policy.S == model.H * model.S and (learned or model.H > 1):
-            policy = fold(model, policy)
+            policy = fold(model, fitted(model.unrolled, policy))
         elif learned:
             raise ModelError(
                 "a learner's policy must be for the model that it learned in, model.unrolled, with "
@@ -594,8 +591,6 @@ def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
             )
     check_fits(model, policy)
     if policy.numbering is not None and not isinstance(model, TimedLatentMDP):
-        from latentmdp.numbering import in_numbers_of
-
         policy = in_numbers_of(policy, policy.numbering, model)
     if policy.stationary and not is_infinite(model.horizon):
         return unrolled(policy, model.H)

@@ -1,18 +1,21 @@
 """A policy graph in Graphviz's language."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.policy import PolicyGraph
 from latentmdp.printing import printable
 from latentmdp.timed import AnyModel, ordinary, place
+
+if TYPE_CHECKING:
+    from latentmdp.policy import PolicyGraph
 
 NodeObservations = Callable[[int], list[tuple[int, int]]]
 
 
-def to_dot(policy: PolicyGraph, model: AnyModel | None, max_nodes: int) -> str:
+def to_dot(policy: "PolicyGraph", model: AnyModel | None, max_nodes: int) -> str:
     """See `PolicyGraph.to_dot`."""
     states = (model.state_names if model else None) or [f"s{i}" for i in range(policy.S)]
     actions = model.action_names if model else None
@@ -40,7 +43,7 @@ def to_dot(policy: PolicyGraph, model: AnyModel | None, max_nodes: int) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _own_observations(policy: PolicyGraph) -> NodeObservations:
+def _own_observations(policy: "PolicyGraph") -> NodeObservations:
     def observations(n: int) -> list[tuple[int, int]]:
         e = slice(policy.indptr[n], policy.indptr[n + 1])
         return [(int(y), int(s)) for y, s in zip(policy.symbol[e], policy.next[e], strict=True)]
@@ -48,7 +51,7 @@ def _own_observations(policy: PolicyGraph) -> NodeObservations:
     return observations
 
 
-def _model_observations(policy: PolicyGraph, model: AnyModel) -> NodeObservations:
+def _model_observations(policy: "PolicyGraph", model: AnyModel) -> NodeObservations:
     g, rows = reach_weights(model, policy), ordinary(model)
 
     def observations(n: int) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.belief import reach_weights
-from latentmdp.policy import fitted
 from latentmdp.to_frame import named
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def policy_frame(
     policy: "PolicyGraph", model: "AnyModel | None", names: bool = True
 ) -> "pd.DataFrame":
-    """See `PolicyGraph.to_frame`. `O(N M Gamma)` with a model."""
+    """See `PolicyGraph.to_frame`. `O(N M Gamma)` with a model, which the policy fits."""
     import pandas as pd  # loads slowly
 
     if model is None:
@@ -30,7 +29,6 @@ def policy_frame(
                 "action": policy.action,
             }
         )
-    policy = fitted(model, policy)
     weight = reach_weights(model, policy)
     reach = weight.sum(axis=1)
     shares = weight / np.where(reach > 0.0, reach, 1.0)[:, None]

@@ -81,8 +81,6 @@ def _numbered(values: Ints) -> tuple[Ints, int]:
 
 def unrolled(policy: "PolicyGraph", H: int) -> "PolicyGraph":
     """The same policy for exactly `H` steps: node `n` at step `t` is node `t * N + n`."""
-    from latentmdp.policy import PolicyGraph  # which imports this module
-
     N, E = policy.N, len(policy.node)
     if H * (N + E) > MOST_UNROLLED:
         raise ModelError(
@@ -94,7 +92,7 @@ def unrolled(policy: "PolicyGraph", H: int) -> "PolicyGraph":
     degree[(H - 1) * N :] = 0  # nothing follows the last step
     indptr = np.zeros(H * N + 1, dtype=np.int64)
     np.cumsum(degree, out=indptr[1:])
-    return PolicyGraph(
+    return type(policy)(
         np.repeat(np.arange(H), N),
         np.tile(policy.state, H),
         np.tile(policy.action, H),

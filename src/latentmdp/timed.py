@@ -3,7 +3,8 @@
 It holds its *time-augmented* model, an ordinary `LatentMDP` on `H*S` states: `(step, state)` has
 the number `step * S + state`. After the last step the next state stays in the last layer, so that
 `number % S` is the person's state everywhere. Whatever works on ordinary models works on
-`unrolled`; at the border, policies are folded back to `S` states (`folding.py`).
+`unrolled`; at the border, policies are folded back to `S` states (`folding.py`,
+`policy_fold.py`).
 
 A terminal reward is received after the last step: it counts `discount**H` times, and sits on the
 transitions of the last step, times the discount.

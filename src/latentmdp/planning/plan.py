@@ -10,7 +10,6 @@ import numpy as np
 from latentmdp._interrupts import interrupts_raised
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
-from latentmdp.folding import unfold
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
@@ -22,6 +21,7 @@ from latentmdp.planning.stationary import plan_stationary
 from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
+from latentmdp.policy_fold import unfold
 from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.units import USER
 

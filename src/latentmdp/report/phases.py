@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.folding import fold, kept_nodes
 from latentmdp.formats.strict_json import write_json
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.policy_fold import kept_nodes
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
 from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
@@ -185,16 +185,14 @@ def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
     hoped = optimistic_actions(run, counts, policy)
     if isinstance(seen, TimedLatentMDP):
         hoped = None if hoped is None else hoped[kept_nodes(seen, policy)]
-        policy = fold(seen, policy)
+        policy = fitted(seen, policy)
     data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
     return data if hoped is None else data | {"hoped": pack_unit(hoped)}
 
 
 def plan_phase(model: LatentMDP, policy: PolicyGraph, value: float) -> dict[str, Any]:
     """A planned policy as the only phase of an entry of its own."""
-    policy, seen = slim(model, policy), folded(model)
-    if isinstance(seen, TimedLatentMDP):
-        policy = fold(seen, policy)
+    policy = fitted(folded(model), slim(model, policy))
     return {"number": 0, "value": value, "policy": policy_data(policy)}
 
 

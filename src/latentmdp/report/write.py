@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from latentmdp.errors import ModelError
-from latentmdp.folding import unfold
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
 from latentmdp.model import LatentMDP
 from latentmdp.planning.plan import check_made_for
+from latentmdp.policy_fold import unfold
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
