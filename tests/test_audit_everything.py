@@ -76,7 +76,7 @@ def test_no_audit_of_larger_models_finds_a_bug(spec, algorithm):
 
 
 def test_the_command_fails_if_there_is_a_bug(tmp_path, monkeypatch, capsys):
-    run = lm.learn(lm.make("bandit"), "mvp", episodes=100, optimal=(0.5, 0.6))
+    run = lm.learn(lm.make(SMALL["bandit"]), "mvp", episodes=100, optimal=(0.5, 0.6))
     run.save(tmp_path / "run")
     assert command(["audit", str(tmp_path / "run")]) == 0
     monkeypatch.setattr(
