@@ -61,16 +61,17 @@ def test_every_tie_rule_and_simulator_resumes(episodes, cuts, simulator, ties, p
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cuts", [5, pytest.param(12, marks=pytest.mark.full)])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 @pytest.mark.parametrize("scale", [1.0, 0.01])
 @pytest.mark.parametrize(
     "domain", ["maze:size=4,goals=3,horizon=10", "garnet:contexts=3,states=7,actions=3,horizon=8"]
 )
-def test_long_runs_with_memory_resume_to_the_bit(domain, scale, algorithm):
+def test_long_runs_with_memory_resume_to_the_bit(domain, scale, algorithm, cuts):
     """Memory whose graph has gained edges but no nodes was not rebuilt as it had been."""
     rng = np.random.default_rng(11)
     spec = Spec(algorithm, 10**6, "history", bonus_scale=scale)
-    check_resumes(lm.make(domain), spec, 12, rng)
+    check_resumes(lm.make(domain), spec, cuts, rng)
 
 
 def test_a_replay_that_differs_is_refused():
