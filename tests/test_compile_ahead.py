@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -53,6 +54,13 @@ for spec in ("maze:size=3,goals=2,horizon=6", "hard:contexts=2,states=11"):
                     simulator=simulator, optimal=(0.0, 1.0),
                 )
 """
+PLAN_AND_LEARN = """
+import latentmdp as lm
+model = lm.make("maze:size=3,goals=2,horizon=6")
+plan = lm.plan(model)
+run = lm.learn(model, "mvp", 10**5, "history", optimal=plan)
+print(plan.lower, plan.upper, run.regret)
+"""
 AUDIT = """
 for policy_class in ("history", "markov"):
     for algorithm in ("mvp", "bernstein"):
@@ -68,7 +76,7 @@ def run(cache, *arguments):
 
 
 @pytest.mark.slow
-def test_nothing_is_left_to_compile(tmp_path):
+def test_nothing_is_left_to_compile_and_damage_is_repaired(tmp_path):
     compile_ = ("-m", "latentmdp", "compile")
     first = run(tmp_path, *compile_)
     assert first.stderr.startswith("latentmdp: compiling kernels, once: at most ")
@@ -85,9 +93,18 @@ def test_nothing_is_left_to_compile(tmp_path):
     assert again.stderr == ""
     facts = json.loads(run(tmp_path, *compile_, "--json").stdout)
     assert (facts["kernels"], facts["compiled"]) == (number, 0)
+    whole = run(tmp_path, "-c", PLAN_AND_LEARN)
+    assert whole.stderr == ""
+    for damaged in tmp_path.glob("count_simulation-*/*/*.nb?"):
+        damaged.write_bytes(damaged.read_bytes()[:-100])
+    repaired = run(tmp_path, "-c", PLAN_AND_LEARN)
+    assert repaired.stdout == whole.stdout
+    line = rf"latentmdp: compiling kernels, once: at most \d+ \(they are kept in {tmp_path}\)\n"
+    assert re.fullmatch(line, repaired.stderr)
     damaged = next(tmp_path.glob("history_grid-*/*/*.nbc"))
     damaged.write_bytes(damaged.read_bytes()[:-100])
     assert 1 < int(run(tmp_path, *compile_).stdout.split()[1]) < number / 2
+    assert run(tmp_path, "-c", PLAN_AND_LEARN).stdout == whole.stdout
 
 
 def test_where_nothing_can_be_kept_it_says_so():

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LONG = ("figures.md", "how_to_add_an_algorithm.md")  # 27 s of Python
 
 
 def blocks(page, *languages):
@@ -26,7 +27,11 @@ def blocks(page, *languages):
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page.name in LONG else page for page in PAGES],
+    ids=NAMES,
+)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)

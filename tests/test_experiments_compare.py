@@ -68,6 +68,7 @@ def test_holm_by_hand_and_against_its_definition():
     np.testing.assert_allclose(holm(np.array([0.01]), comparisons=6), [0.06])
 
 
+@pytest.mark.slow
 def test_false_claims_stay_rare_over_many_pairs():
     """No learner differs; at level 0.95 at most 5% of studies may claim anything.
 

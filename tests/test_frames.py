@@ -89,7 +89,7 @@ def test_a_policy_without_a_model_has_no_reach():
 
 
 def test_evaluations_as_tables():
-    model = named(lm.make("garnet"))
+    model = named(lm.make("garnet:contexts=3,states=4,actions=2,horizon=4"))
     plan = lm.plan(model, "markov")
     ev = lm.evaluate(model, plan)
     frame = ev.to_frame()

@@ -333,27 +333,3 @@ def test_a_command_answers_with_a_damaged_cache_and_with_a_full_disk(tmp_path):
         assert (again.returncode, again.stdout) == (0, first.stdout)
         assert again.stderr == line
     assert run_with_cache(*command).stderr == ""
-
-
-LINE = r"latentmdp: compiling kernels, once: at most \d+ \(they are kept in {}\)\n"
-PLAN_AND_LEARN = """
-import latentmdp as lm
-model = lm.make("maze:size=3,goals=2,horizon=6")
-plan = lm.plan(model)
-run = lm.learn(model, "mvp", 10**5, "history", optimal=plan)
-print(plan.lower, plan.upper, run.regret)
-"""
-
-
-@pytest.mark.slow
-def test_a_first_plan_from_python_says_that_it_compiles_and_a_damaged_cache_is_rebuilt(tmp_path):
-    cache = tmp_path / "cache"
-    first = run_with_cache(cache, "-c", PLAN_AND_LEARN)
-    assert first.returncode == 0
-    assert re.fullmatch(LINE.format(cache), first.stderr)
-    second = run_with_cache(cache, "-c", PLAN_AND_LEARN)
-    assert (second.stdout, second.stderr) == (first.stdout, "")
-    for file in list(cache.rglob("*.nb?")):
-        flip(file)
-    third = run_with_cache(cache, "-c", PLAN_AND_LEARN)
-    assert (third.stdout, third.stderr) == (first.stdout, first.stderr)

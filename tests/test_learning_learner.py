@@ -126,7 +126,10 @@ GARNETS = [f"garnet:contexts=3,states={S},actions=2,horizon=4" for S in (5, 14)]
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "ucrl"])
 @pytest.mark.parametrize("spec", [MODEL, *GARNETS])
-def test_equals_the_compiled_loop_to_the_bit(spec: str, algorithm: str, policy_class: str) -> None:
+@pytest.mark.parametrize("episodes", [40, pytest.param(150, marks=pytest.mark.slow)])
+def test_equals_the_compiled_loop_to_the_bit(
+    episodes: int, spec: str, algorithm: str, policy_class: str
+) -> None:
     """The same episodes through `begin, step, end` and through kernels: the same bits.
 
     One stores visits along the true model, the other as they come: storage is not knowledge.
@@ -137,7 +140,7 @@ def test_equals_the_compiled_loop_to_the_bit(spec: str, algorithm: str, policy_c
     theirs = Learner(model, algorithm, counts=Counts.for_model(model), **how)
     simulator = Simulator(model, np.random.default_rng(8), "episodes")
     simulator.play(theirs.policy)
-    for _ in range(150):
+    for _ in range(episodes):
         _, triggered = simulator.run(theirs.counts, 1)
         _, rows, outcomes = simulator.path()
         theirs.episode += 1

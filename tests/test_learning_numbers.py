@@ -113,13 +113,18 @@ def learner_of(model, R, given, algorithm, policy_class="history", counts=None):
 
 
 GIVEN = ("model", "its R", "another R", "nothing")
+# models of 2 to 8 states, one of each size; and others
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(7), pytest.param(range(7, 14), marks=pytest.mark.slow)], ids=["some", "more"]
+)
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 @pytest.mark.parametrize("given", GIVEN)
-def test_what_a_learner_plays_is_worth_what_evaluate_says(given, algorithm, policy_class):
-    for seed in range(14):
+@SEEDS
+def test_what_a_learner_plays_is_worth_what_evaluate_says(seeds, given, algorithm, policy_class):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         model, R = sparse_model(rng, 2 + seed % 7)
         learner = learner_of(model, R, given, algorithm, policy_class)
@@ -130,12 +135,13 @@ def test_what_a_learner_plays_is_worth_what_evaluate_says(given, algorithm, poli
 
 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "psrl"])
-def test_which_transitions_can_happen_is_not_known(algorithm):
+@SEEDS
+def test_which_transitions_can_happen_is_not_known(seeds, algorithm):
     """A learner that is told the model plays as one that is told its `R`: to the bit.
 
     The first also stores its visits along the model, as `learn` does, the second as they come.
     """
-    for seed in range(14):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         model, R = sparse_model(rng, 2 + seed % 7)
         one = learner_of(model, R, "model", algorithm, counts=Counts.for_model(model))

@@ -1,6 +1,7 @@
 """A run that is saved and resumed goes on to the same bits, wherever it was cut."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ MODELS = {
     "wide": "garnet:contexts=2,states=14,actions=2,horizon=3,seed=3",  # above FEW_STATES
     "maze": "maze:size=3,goals=3,horizon=8",
 }
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def table_of(session):
@@ -41,32 +43,35 @@ def check_resumes(model, spec, cuts, rng):
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein", "ucrl", "lucrl", "psrl", "greedy"])
 @pytest.mark.parametrize("name", list(MODELS))
-def test_every_algorithm_resumes_to_the_bit(name, algorithm, policy_class):
+@pytest.mark.parametrize(("episodes", "cuts"), [(100, 2), SLOW(1_000, 3)])
+def test_every_algorithm_resumes_to_the_bit(episodes, cuts, name, algorithm, policy_class):
     rng = np.random.default_rng(len(algorithm))
-    spec = Spec(algorithm, 1_000, policy_class, bonus_scale=0.01, seed=4)
-    check_resumes(lm.make(MODELS[name]), spec, 3, rng)
+    spec = Spec(algorithm, episodes, policy_class, bonus_scale=0.01, seed=4)
+    check_resumes(lm.make(MODELS[name]), spec, cuts, rng)
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 @pytest.mark.parametrize("ties", ["secondary", "ladder", "incumbent"])
 @pytest.mark.parametrize("simulator", ["counts", "episodes"])
-def test_every_tie_rule_and_simulator_resumes_to_the_bit(simulator, ties, policy_class):
+@pytest.mark.parametrize(("episodes", "cuts"), [(200, 2), SLOW(2_000, 4)])
+def test_every_tie_rule_and_simulator_resumes(episodes, cuts, simulator, ties, policy_class):
     rng = np.random.default_rng(7)
-    spec = Spec("mvp", 2_000, policy_class, bonus_scale=0.01, simulator=simulator, ties=ties)
-    check_resumes(lm.make(MODELS["garnet"]), spec, 4, rng)
+    spec = Spec("mvp", episodes, policy_class, bonus_scale=0.01, simulator=simulator, ties=ties)
+    check_resumes(lm.make(MODELS["garnet"]), spec, cuts, rng)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cuts", [5, pytest.param(12, marks=pytest.mark.full)])
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 @pytest.mark.parametrize("scale", [1.0, 0.01])
 @pytest.mark.parametrize(
     "domain", ["maze:size=4,goals=3,horizon=10", "garnet:contexts=3,states=7,actions=3,horizon=8"]
 )
-def test_long_runs_with_memory_resume_to_the_bit(domain, scale, algorithm):
+def test_long_runs_with_memory_resume_to_the_bit(domain, scale, algorithm, cuts):
     """Memory whose graph has gained edges but no nodes was not rebuilt as it had been."""
     rng = np.random.default_rng(11)
     spec = Spec(algorithm, 10**6, "history", bonus_scale=scale)
-    check_resumes(lm.make(domain), spec, 12, rng)
+    check_resumes(lm.make(domain), spec, cuts, rng)
 
 
 def test_a_replay_that_differs_is_refused():

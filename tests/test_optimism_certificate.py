@@ -78,7 +78,7 @@ def check_certificate(rng, algorithm, S, H, on_transitions=False, search=SEARCH)
 
 @pytest.mark.parametrize("algorithm", ["bernstein", "mvp"])
 @pytest.mark.parametrize("S", [7, 12, 13])
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**9))
 def test_certificates_of_models_with_more_states(algorithm, S, seed):
     check_certificate(np.random.default_rng(seed), algorithm, S, 2)
@@ -94,7 +94,13 @@ def test_certificates_of_many_models_with_more_states(algorithm, problems, S):
         assert (missing > 1e-9).mean() < 0.25
 
 
-@pytest.mark.parametrize(("algorithm", "problems"), [("bernstein", 60), ("ucrl", 15)])
+@pytest.mark.parametrize(
+    ("algorithm", "problems"),
+    [
+        ("bernstein", 20), ("ucrl", 5),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("bernstein", 60), ("ucrl", 15))),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("few", [0, 12])
 def test_both_ways_to_list_next_states_are_sound(algorithm, problems, few):
     """The same sizes with `few_states` below and above them."""

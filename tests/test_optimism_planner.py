@@ -246,7 +246,8 @@ def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
     np.testing.assert_array_equal(second.policy, third.policy)
 
 
-@pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
+# two confidence sets are mixed nowhere but here: 8 s of compiling
+@pytest.mark.parametrize("algorithm", ["mvp", pytest.param("bernstein", marks=pytest.mark.slow)])
 def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
     """The slow twin of mixed sweeps are plain ones: twice the same objective."""
     rng = np.random.default_rng(3)

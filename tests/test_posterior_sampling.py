@@ -12,6 +12,7 @@ from latentmdp.learning.spec import MOST_DRAWS
 RIVER = "riverswim"
 
 
+@pytest.mark.slow
 def test_a_draw_at_doublings_stays_wrong_and_a_draw_per_episode_does_not():
     model = lm.make(RIVER)
     best = lm.plan(model, "markov", gap=None)

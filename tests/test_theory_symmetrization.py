@@ -55,6 +55,7 @@ def test_positions_add_up_exactly_on_a_common_stream(instance):
         assert (parts[0].contexts == parts[1].contexts).all()
 
 
+@pytest.mark.slow
 def test_identity_in_expectation(instance):
     """Regret of the LMDP = sum over positions of the simulators' regrets, each on its own stream.
 
