@@ -89,6 +89,14 @@ def test_policies_with_memory_keep_their_meaning_in_the_other_part():
     assert worth.contexts == pytest.approx(told)
 
 
+def test_a_policy_that_sees_rewards_is_refused_where_they_are_hidden():
+    model = lm.make("garnet:states=3,actions=2,contexts=3,horizon=4,seed=3")
+    log = roll(model, 60, np.random.default_rng(4))
+    seen, hidden = (lm.fit(log, observe_rewards=o, known=everything(model)) for o in (True, False))
+    with pytest.raises(lm.ModelError, match="must not see rewards that the model hides"):
+        hidden.evaluate(seen.plan(gap=0.01, draws=2))
+
+
 def walk(own, model, policy, m, first):
     """The value in a context of `model` of a policy that understands the rewards of `own`."""
 

@@ -58,7 +58,13 @@ def in_numbers_of(policy: "PolicyGraph", numbering: Numbering, model: LatentMDP)
         )
     if np.array_equal(own, model.symbol):
         return policy
-    meanings = np.unique(np.stack([_pair(model), model.next, model.symbol, own], axis=1), axis=0)
+    meanings = np.stack([_pair(model), model.next, model.symbol, own], axis=1)
+    return _renumbered(policy, model, _checked(meanings, model))
+
+
+def _checked(meanings: Ints, model: LatentMDP) -> Ints:
+    """The different meanings that have a number of the policy (see `_renumbered`)."""
+    meanings = np.unique(meanings, axis=0)
     same = (np.diff(meanings[:, :3], axis=0) == 0).all(axis=1)
     if same.any():
         state, action = divmod(int(meanings[np.argmax(same), 0]), model.A)
@@ -66,7 +72,7 @@ def in_numbers_of(policy: "PolicyGraph", numbering: Numbering, model: LatentMDP)
             "the policy must not see rewards that the model hides; it tells some of (state "
             f"{state}, action {action}) apart, and the model does not"
         )
-    return _renumbered(policy, model, meanings[meanings[:, 3] >= 0])
+    return meanings[meanings[:, 3] >= 0]
 
 
 def from_model_to_model(policy: "PolicyGraph", old: LatentMDP, new: LatentMDP) -> "PolicyGraph":
@@ -84,8 +90,7 @@ def from_model_to_model(policy: "PolicyGraph", old: LatentMDP, new: LatentMDP) -
             for (place, nxt, _), reward in zip(places, distinct[:, 3], strict=True)
         ]
     )
-    meanings = np.unique(np.column_stack([places, own]), axis=0)
-    return _renumbered(policy, new, meanings[meanings[:, 3] >= 0])
+    return _renumbered(policy, new, _checked(np.column_stack([places, own]), new))
 
 
 def _renumbered(policy: "PolicyGraph", model: LatentMDP, meanings: Ints) -> "PolicyGraph":
