@@ -153,3 +153,13 @@ def test_named_and_numbered_tables_say_the_same(tmp_path):
     actions = [loaded.action_names.index(name) for name in named.action_names]
     assert np.array_equal(loaded.P[np.ix_(contexts, order, actions, order)], named.P)
     assert lm.plan(loaded, gap=None).lower == pytest.approx(lm.plan(model, gap=None).lower)
+
+
+@pytest.mark.parametrize("name", ["INF", "-Infinity", "NaN", "1e5", "7"])
+def test_names_that_read_as_numbers_are_not_written(tmp_path, name):
+    model = lm.make("bandit:arms=2,contexts=1,horizon=2")
+    names = (name, "7") if name != "7" else ("7", "8")
+    lm.save(model.replace(action_names=names), tmp_path / "model.csv")
+    assert lm.load(tmp_path / "model.csv").action_names is None
+    lm.save(model.replace(action_names=(name, "x")), tmp_path / "model.csv")
+    assert lm.load(tmp_path / "model.csv").action_names == (name, "x")

@@ -230,8 +230,15 @@ def _writable(names: tuple[str, ...]) -> bool:
         name == name.strip() and name.isprintable() and 0 < len(name) <= LONGEST_NAME
         for name in names
     )
-    numbers = all(re.fullmatch(r"[\d.eE+-]+|nan|inf", name) for name in names)
-    return plain and not numbers and len(set(names)) == len(names)
+    return plain and not all(map(_reads_as_number, names)) and len(set(names)) == len(names)
+
+
+def _reads_as_number(name: str) -> bool:
+    try:
+        float(name)  # also takes `INF` and `NaN`, as those who read the file do
+    except ValueError:
+        return False
+    return True
 
 
 class _Labels:
