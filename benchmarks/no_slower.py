@@ -4,8 +4,8 @@
     python benchmarks/no_slower.py ../before/src 9 plan # rounds (the best counts); calls by name
 
 No masks, no steps that differ, no infinite horizon, no random rewards. Each version runs in a
-process of its own; calls take turns, so that both see the same machine. Times are CPU times. Results
-must be equal to the bit.
+process of its own; calls take turns, so that both see the same machine. Times are CPU times.
+Results must be equal to the bit.
 """
 
 import hashlib
@@ -163,7 +163,7 @@ def main(other, rounds=7, only=""):
     with tempfile.TemporaryDirectory() as folder:
         Version(other, "write", folder).end()
         versions = [Version(source, "work", folder) for source in (other, HERE)]
-        names = [version.answer() for version in versions][0]
+        names, _ = (version.answer() for version in versions)
         print("| call | before, ms | now, ms | now / before |\n|---|---|---|---|")
         different = []
         for name in filter(lambda name: only in name, names):
