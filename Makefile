@@ -1,6 +1,8 @@
 # make demo and make test are all a newcomer needs; both set up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+# each process begins with its own half of the files, so that they share few kernels and fixtures
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-long test-bounds test-browser install check format bench docs clean-cache
 
@@ -9,19 +11,22 @@ demo: .venv/.runtime
 	$(BIN)/latentmdp demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/latentmdp compile  # once; two processes of pytest would compile the same kernels
+	$(PYTEST)
 
 LONG := slow
 test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soundness tests
-	$(BIN)/python -m pytest -m "$(LONG)" -n 2
+	$(BIN)/latentmdp compile
+	$(PYTEST) -m "$(LONG)"
 
 # what runs kernels, with every index checked; then two files without compiling at all
 KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_planner.py optimism_memory_graph.py pessimistic.py \
 	learning_simulation.py planning_history.py planning_markov.py planning_ties.py thresholds_planning.py evaluation.py \
-	stationary.py planning_infinite.py)
+	stationary.py planning_infinite.py optimism_certificate.py)
 test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without Numba
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=few -k "slow_twin or brute" tests/test_optimism_kernels.py tests/test_evaluation.py
+	NUMBA_BOUNDSCHECK=1 $(BIN)/latentmdp compile
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) --hypothesis-profile=few $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) --hypothesis-profile=few -k "slow_twin or brute" tests/test_optimism_kernels.py tests/test_evaluation.py
 
 test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
 	$(BIN)/python -m pytest -m browser

@@ -53,6 +53,33 @@ def test_an_edit_of_an_imported_file_changes_the_folder(tmp_path, monkeypatch):
     assert folder() != before
 
 
+def test_code_that_numba_will_not_take_up_is_not_counted(tmp_path):
+    """The same source, saved again: Numba goes by its time, too, and compiles anew."""
+    package = Package(tmp_path, 0)
+    low = package.kernels / "low.py"
+    low.write_text(HEAD + "@kernel\ndef f():\n    return 1\n")
+    count_and_call = """
+from latentmdp.kernels import _cache
+from latentmdp.kernels.low import f
+found = _cache.with_code(), _cache.progress()[1]
+print(*found, f(), sum(f.stats.cache_misses.values()))
+"""
+
+    def run():
+        done = package.run(count_and_call)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    with_code, cold, answer, compiled = range(4)
+    first, again = run(), run()
+    assert (first[cold], first[compiled]) == ("1", "1")
+    assert (again[cold], again[compiled]) == ("0", "0")
+    assert int(again[with_code]) == int(first[with_code]) + 1
+    os.utime(low, ns=(0, low.stat().st_mtime_ns + 10**9))
+    assert run() == first
+    assert first[answer] == "1"
+
+
 def test_an_edit_under_a_running_process_leaves_no_stale_code(tmp_path):
     """`low` is imported, edited, and compiled into `high`: later processes must see the edit."""
     package = Package(tmp_path, 0)

@@ -1,8 +1,9 @@
 """`@kernel`: Numba's `njit` with an on-disk cache that notices every edit.
 
 Numba's own cache looks only at the file a function lives in: after an edit in a file it *imports*,
-callers silently keep the old machine code. Here the cache folder is named by a digest of the
-file's source, of the kernel files it imports (transitively), and of the versions that matter.
+callers silently keep the old machine code. Here the cache folder is named by a digest of the file,
+of the kernel files it imports (transitively), and of the versions that matter; so what lies in it
+is what Numba takes up.
 
 A file that is edited while a process runs must not mislead it: what was imported before the edit
 would be compiled with what is imported after it and kept under the new digest for good. So the
@@ -82,7 +83,8 @@ def folder_for(name: str, sources: Iterable[Path]) -> Path | None:
         content = source.read_bytes()
         if content != SOURCES.get(source, content):
             return None
-        digest.update(source.name.encode() + b"\0" + content)
+        # Numba compiles again, whatever the content, where the path or the time differs
+        digest.update(f"{source}\0{source.stat().st_mtime_ns}\0".encode() + content)
     name = f"{name}-{digest.hexdigest()[:16]}"
     reasons = []
     for base in _bases():
