@@ -140,3 +140,24 @@ def test_files_with_nearly_right_rows(tmp_path, capsys, ending):
         words = words if len(words) > 2 else [words[0], str(file), *words[1:]]
         with pytest.warns(RepairWarning):
             assert command([*words, "--normalize-rows"]) == 0
+
+
+@pytest.mark.parametrize("ending", ["pomdp", "pomdpx"])
+def test_pomdps_printed_with_three_digits(tmp_path, ending):
+    """Their readers divide by sums that are off in the sixth digit; others must be allowed."""
+    file = tmp_path / f"m.{ending}"
+    lm.save(build(horizon=np.inf, discount=0.5, observe_rewards=False), file)
+    model, text = lm.load(file), file.read_text()
+    assert "0.25" in text
+    file.write_text(text.replace("0.25", "0.253"))
+    with pytest.raises(lm.ModelError, match=r"must sum to 1; .*normalize=1e-2 divides"):
+        lm.load(file)
+    with pytest.raises(lm.ModelError, match=r"normalize=0\.001 allows less"):
+        lm.load(file, normalize=1e-3)
+    with pytest.warns(RepairWarning, match="divided by the sum") as said:
+        found = lm.load(file, normalize=1e-2)
+    assert len(said) == 1
+    assert np.allclose(found.P.sum(axis=-1), 1.0, rtol=1e-14)
+    assert np.allclose(found.P, model.P, atol=3e-3)
+    file.write_text(text.replace("0.25", "0.250001"))
+    assert np.allclose(lm.load(file).P, model.P, atol=1e-6)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from latentmdp.errors import ModelError, RepairWarning
 
 Floats = NDArray[np.float64]
-NEARLY = 1e-3  # a sum that is off by less is likely meant to be 1
+NEARLY = 1e-2  # a sum that is off by less is likely meant to be 1
 
 
 class Repairs:
@@ -61,9 +61,11 @@ class Repairs:
         return np.where(wrong, total, 1.0)
 
     def _found(self, total: float) -> str:
-        found = f"it sums to {total!r}"
-        if self.limit == 0.0 and abs(total - 1.0) <= NEARLY:
-            return f"{found} (normalize=1e-6, --normalize-rows, divides nearly right ones by it)"
+        found, off = f"it sums to {total!r}", abs(total - 1.0)
+        if self.limit == 0.0 and off <= NEARLY:
+            option = ", --normalize-rows," if off <= 1e-6 else ""
+            enough = f"1e{max(math.ceil(math.log10(off)), -6)}"
+            return f"{found} (normalize={enough}{option} divides nearly right ones by it)"
         if 0.0 < self.limit < math.inf:
             return f"{found}, and normalize={self.limit:g} allows less difference"
         return found

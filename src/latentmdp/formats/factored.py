@@ -6,6 +6,7 @@ are a sum of tables.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from math import prod
 from typing import overload
@@ -16,6 +17,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.pomdp import Pomdp, Variable, distributions
 from latentmdp.formats.rules import Allowance, Csr, Rules
+from latentmdp.repair import Repairs
 
 Values = Mapping[str, Ints]  # by variable
 
@@ -74,7 +76,7 @@ class JointValues(Sequence[str]):
         return ", ".join(v[int(k)] for v, k in zip(self.values, index, strict=True))
 
 
-def flatten(model: Factored, allowance: Allowance) -> Pomdp:
+def flatten(model: Factored, allowance: Allowance, repairs: Repairs) -> Pomdp:
     """All joint states in one list: variables that are seen first, the last one fastest."""
     variables = tuple(sorted(model.states, key=lambda v: not v.is_seen))
     sizes = [len(v) for v in variables]
@@ -83,20 +85,24 @@ def flatten(model: Factored, allowance: Allowance) -> Pomdp:
     row = np.arange(A * S)
     given = _split(row // S, model.actions) | _split(row % S, {v.name: v.values for v in variables})
     following, T_row, T_prob = _joined(
-        [model.next[v.next_name] for v in variables], given, len(row), allowance
+        [model.next[v.next_name] for v in variables], given, len(row), allowance, repairs
     )
     T_next = np.ravel_multi_index([following[v.next_name] for v in variables], sizes)
-    first, _, first_prob = _joined([model.first[v.name] for v in variables], {}, 1, allowance)
+    first, _, first_prob = _joined(
+        [model.first[v.name] for v in variables], {}, 1, allowance, repairs
+    )
     start = np.zeros(S)
     start[np.ravel_multi_index([first[v.name] for v in variables], sizes)] = first_prob
 
     seen_part = prod(len(v) for v in variables if v.is_seen)
     hidden_part = S // seen_part
-    readings = _informative(model, allowance)
+    readings = _informative(model, allowance, repairs)
     counts = [len(model.observations[name]) for name in readings]
     after = _split(row // S, model.actions)
     after |= _split(row % S, {v.next_name: v.values for v in variables})
-    read, Z_row, Z_prob = _joined([model.seen[name] for name in readings], after, A * S, allowance)
+    read, Z_row, Z_prob = _joined(
+        [model.seen[name] for name in readings], after, A * S, allowance, repairs
+    )
     reading = (
         np.ravel_multi_index([read[name] for name in readings], counts)
         if readings
@@ -138,7 +144,7 @@ def _split(index: Ints, variables: Mapping[str, Sequence[str]]) -> dict[str, Int
 
 
 def _joined(
-    tables: list[Table], given: Values, count: int, allowance: Allowance
+    tables: list[Table], given: Values, count: int, allowance: Allowance, repairs: Repairs
 ) -> tuple[dict[str, Ints], Ints, Floats]:
     """All joint values of the tables' variables in each of `count` cases.
 
@@ -147,7 +153,7 @@ def _joined(
     case, prob = np.arange(count), np.ones(count)
     found: dict[str, Ints] = {}
     for table in _parents_first(tables):
-        matrix = table_matrix(table, allowance)
+        matrix = _matrix(table, allowance, repairs)
         places = [found[p] if p in found else given[p][case] for p in table.parents]
         at = (
             np.ravel_multi_index(places, table.rules.sizes[:-1])
@@ -162,7 +168,7 @@ def _joined(
     return found, case, prob
 
 
-def table_matrix(table: Table, allowance: Allowance) -> Csr:
+def _matrix(table: Table, allowance: Allowance, repairs: Repairs) -> Csr:
     """The table's rows as checked probabilities."""
 
     def name_of_row(row: int) -> str:
@@ -171,7 +177,7 @@ def table_matrix(table: Table, allowance: Allowance) -> Csr:
         return f"{where} at {given}" if given else where
 
     what = f"the table of {table.variable!r}"
-    return distributions(table.rules.expand(allowance, what), name_of_row)
+    return distributions(table.rules.expand(allowance, what), name_of_row, repairs)
 
 
 def _parents_first(tables: list[Table]) -> list[Table]:
@@ -190,25 +196,25 @@ def _parents_first(tables: list[Table]) -> list[Table]:
     return ordered
 
 
-def _informative(model: Factored, allowance: Allowance) -> list[str]:
+def _informative(model: Factored, allowance: Allowance, repairs: Repairs) -> list[str]:
     """The observations that can say something about what is hidden, or that rewards depend on."""
     hidden = {v.next_name for v in model.states if not v.is_seen}
     for_rewards = {name for table in model.rewards for name in table.parents}
     return [
         name
         for name, table in model.seen.items()
-        if name in for_rewards or _depends(table, hidden, allowance)
+        if name in for_rewards or _depends(table, hidden, allowance, repairs)
     ]
 
 
-def _depends(table: Table, variables: set[str], allowance: Allowance) -> bool:
+def _depends(table: Table, variables: set[str], allowance: Allowance, repairs: Repairs) -> bool:
     """Whether the distribution is not the same for all values of some of the variables."""
     axes = [i for i, parent in enumerate(table.parents) if parent in variables]
     if not axes or table.rules.sizes[-1] == 1:
         return False
     if prod(table.rules.sizes) > allowance.most:
         return True  # perhaps it does not; then there are more states than need be
-    matrix = table_matrix(table, allowance)
+    matrix = _matrix(table, allowance, copy(repairs))  # counted when the tables are joined
     dense = np.zeros(prod(table.rules.sizes))
     row = np.repeat(np.arange(len(matrix.start) - 1), np.diff(matrix.start))
     dense[row * table.rules.sizes[-1] + matrix.column] = matrix.value

@@ -5,6 +5,7 @@ state but the variables that are fully observable. If a class can start in sever
 alike, each of them is a context of its own: it stays as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from latentmdp.formats.rules import Allowance
 from latentmdp.horizons import WITHOUT_END
 from latentmdp.labels import Origin
 from latentmdp.model import LatentMDP
+from latentmdp.repair import Repairs
 
 MOST_NAMES = 10**5  # longer lists of names are left out
 ROWS_AT_A_TIME = 1 << 17
@@ -30,14 +32,20 @@ ROWS_AT_A_TIME = 1 << 17
 
 def load_pomdp(path: PathLike, options: Options) -> LatentMDP:
     """The latent MDP in a `.pomdp` file; without a last step unless told, rewards are hidden."""
-    pomdp = read_pomdp_text(path, options.discount)
-    return latent_mdp(pomdp, options, Allowance(as_path(path).stat().st_size))
+    return _latent_mdp_in(path, read_pomdp_text, options)
 
 
 def load_pomdpx(path: PathLike, options: Options) -> LatentMDP:
     """The latent MDP in a `.pomdpx` file; without a last step unless told, rewards are hidden."""
-    pomdp = read_pomdpx(path, options.discount)
-    return latent_mdp(pomdp, options, Allowance(as_path(path).stat().st_size))
+    return _latent_mdp_in(path, read_pomdpx, options)
+
+
+def _latent_mdp_in(path: PathLike, read: Callable[..., Pomdp], options: Options) -> LatentMDP:
+    repairs = Repairs(options.normalize)
+    pomdp = read(path, options.discount, repairs)
+    model = latent_mdp(pomdp, options, Allowance(as_path(path).stat().st_size))
+    repairs.warn()
+    return model
 
 
 def chosen_horizon(options: Options, discount: float) -> int:
@@ -174,8 +182,8 @@ def _built(p: Pomdp, c: _Contexts, options: Options, allowance: Allowance) -> La
     return build_within_limit(
         LatentMDP.from_rows,
         (
-            *outcomes, distribution(weight, "start"), first / first.sum(axis=1, keepdims=True),
-            chosen_horizon(options, p.discount),
+            *outcomes, distribution(weight, "start", Repairs()),
+            first / first.sum(axis=1, keepdims=True), chosen_horizon(options, p.discount),
         ),
         {
             "n_actions": p.A,

@@ -11,6 +11,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints, sum_tolerance
 from latentmdp.errors import ModelError
 from latentmdp.formats.rules import Csr
+from latentmdp.repair import Repairs
 
 SUM_TOLERANCE = 1e-5
 """How far printed probabilities may be from summing to 1; they are then divided by their sum.
@@ -74,8 +75,11 @@ class Pomdp:
         return list(np.unravel_index(np.arange(self.S), [len(v) for v in self.variables]))
 
 
-def distributions(matrix: Csr, name_of_row: Callable[[int], str]) -> Csr:
-    """The rows as probabilities: at least 0, with a sum of 1 (to five digits; then repaired)."""
+def distributions(matrix: Csr, name_of_row: Callable[[int], str], repairs: Repairs) -> Csr:
+    """The rows as probabilities: at least 0, with a sum of 1 (to five digits; then repaired).
+
+    What is further from 1 is repaired as far as the caller allows.
+    """
     start, column, value = matrix
     length = np.diff(start)
     if (value < 0.0).any():
@@ -89,18 +93,15 @@ def distributions(matrix: Csr, name_of_row: Callable[[int], str]) -> Csr:
     if len(filled):
         with np.errstate(over="ignore"):
             total[filled] = np.add.reduceat(value, start[filled])
-    off = np.abs(total - 1.0)
-    if not (off <= SUM_TOLERANCE).all():
-        row = int(np.argmin(off <= SUM_TOLERANCE))
-        raise ModelError(f"{name_of_row(row)} must sum to 1; it sums to {total[row]:.9g}")
-    repaired = np.where(off > sum_tolerance(length), total, 1.0)
+    repairs.divisors(total, SUM_TOLERANCE, name_of_row)  # refuses, or counts what is divided here
+    repaired = np.where(np.abs(total - 1.0) > sum_tolerance(length), total, 1.0)
     return Csr(start, column, value / np.repeat(repaired, length))
 
 
-def distribution(values: Floats, name: str) -> Floats:
+def distribution(values: Floats, name: str, repairs: Repairs) -> Floats:
     """One row of probabilities, checked in the same way."""
     (column,) = np.nonzero(values)
     row = Csr(np.array([0, len(column)]), column, values[column])
     checked = np.zeros(len(values))
-    checked[column] = distributions(row, lambda _: name).value
+    checked[column] = distributions(row, lambda _: name, repairs).value
     return checked

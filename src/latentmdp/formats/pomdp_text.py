@@ -26,6 +26,7 @@ from latentmdp.formats.names import Names, Numbered
 from latentmdp.formats.pomdp import Pomdp, Variable, distribution, distributions
 from latentmdp.formats.rules import ANY, Allowance, Csr, Rules
 from latentmdp.formats.words import Words, file_words
+from latentmdp.repair import Repairs
 
 PREAMBLE = ("discount", "values", "states", "actions", "observations")
 TABLES = ("T", "O", "R")
@@ -33,17 +34,19 @@ KEYWORDS = (*PREAMBLE, *TABLES, "start")
 MANY = 1 << 16  # single numbers that are made into rules at a time
 
 
-def read_pomdp_text(path: PathLike, discount: float | None = None) -> Pomdp:
+def read_pomdp_text(
+    path: PathLike, discount: float | None = None, repairs: Repairs | None = None
+) -> Pomdp:
     """The POMDP in a file; `discount` in place of the file's own."""
     with file_words(path) as words:
-        return _Reader(words, discount).read()
+        return _Reader(words, discount, repairs or Repairs()).read()
 
 
 class _Reader:
     """Reads statement by statement; `words` knows the line for whatever is refused."""
 
-    def __init__(self, words: Words, discount: float | None) -> None:
-        self.words, self.discount = words, discount
+    def __init__(self, words: Words, discount: float | None, repairs: Repairs) -> None:
+        self.words, self.discount, self.repairs = words, discount, repairs
         self.sign = 1.0
         self.names: dict[str, Sequence[str]] = {}
         self.start: Floats | None = None
@@ -150,7 +153,7 @@ class _Reader:
             self._start_among(True)
         else:
             numbers = np.concatenate([part for _, part in self.words.numbers(S, "start")])
-            self.start = distribution(numbers, "start")
+            self.start = distribution(numbers, "start", self.repairs)
 
     def _start_among(self, included: bool) -> None:
         """Each of the states that follow with the same probability, or each of the others."""
@@ -241,12 +244,13 @@ class _Reader:
         states, actions = self.names["states"], self.names["actions"]
         S = len(states)
 
-        def name(table: str) -> "_RowName":
-            return _RowName(table, actions, states)
+        def checked(table: str) -> Csr:
+            rows = self.rules[table].expand(self.allowance, table)
+            return distributions(rows, _RowName(table, actions, states), self.repairs)
 
-        T = distributions(self.rules["T"].expand(self.allowance, "T"), name("T"))
+        T = checked("T")
         if self.has_observations:
-            Z = distributions(self.rules["O"].expand(self.allowance, "O"), name("O"))
+            Z = checked("O")
         else:
             every = np.arange(len(actions) * S)
             Z = Csr(np.arange(len(every) + 1), every % S, np.ones(len(every)))

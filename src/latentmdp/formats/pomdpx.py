@@ -14,6 +14,7 @@ from latentmdp.formats.pomdp import Pomdp
 from latentmdp.formats.pomdpx_entries import Entries, finite
 from latentmdp.formats.rules import Allowance, Rules
 from latentmdp.formats.xml_stream import Attributes, XmlStream
+from latentmdp.repair import Repairs
 
 VARIABLES = {"StateVar": "s", "ActionVar": "a", "ObsVar": "o"}  # and how values are numbered
 SECTIONS = ("InitialStateBelief", "StateTransitionFunction", "ObsFunction", "RewardFunction")
@@ -36,14 +37,16 @@ TEXTS = (
 )  # fmt: skip
 
 
-def read_pomdpx(path: PathLike, discount: float | None = None) -> Pomdp:
+def read_pomdpx(
+    path: PathLike, discount: float | None = None, repairs: Repairs | None = None
+) -> Pomdp:
     """The POMDP in a file; `discount` in place of the file's own."""
     allowance = Allowance(as_path(path).stat().st_size)
     model = _Reader(allowance).read(path)
     if discount is not None:
         model.discount = discount
     _check_complete(model)
-    return flatten(model, allowance)
+    return flatten(model, allowance, repairs or Repairs())
 
 
 class _Reader:
