@@ -6,7 +6,7 @@ the command that a number rests on; the others are small enough not to matter or
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
@@ -34,7 +34,7 @@ class MemoryKind(NamedTuple):
     every: bool = False  # expand all actions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchSettings:
     """The numbers; see the module."""
 
@@ -110,6 +110,12 @@ class SearchSettings:
     """Nodes that are planned with, at most; if more are likely, only the likelier ones."""
     few_states: int = 12
     """Up to here a confidence set with memory lists every next state, also what nobody has seen."""
+
+    def __repr__(self) -> str:
+        """Only what is not as usual: signatures show it."""
+        pairs = ((field, getattr(self, field.name)) for field in fields(self))
+        changed = [f"{field.name}={value!r}" for field, value in pairs if value != field.default]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def effort(self, nodes: int, A: int, M: int, whole: bool = False) -> Effort:
         """For a graph of this size; `whole`: its nodes are whole histories."""
