@@ -1,26 +1,90 @@
-"""Search settings: runs keep them, say what is not as usual, and go on with their own only."""
+"""Search settings: runs keep them, say what is not as usual, and go on with their own."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 import latentmdp as lm
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import SEARCH, Effort, MemoryKind, SearchSettings
+
+OTHERS = replace(
+    SEARCH,
+    tilt=0.5,
+    further_searches=0,
+    ladder=(0.5,),
+    efforts=(Effort(10, 2, 1, True, 1e-9, 1, 1), Effort(1000, 1, 0, False, 1e-7, 1, 0)),
+    kinds=(MemoryKind(50, 0.0, every=True), MemoryKind(100, 0.2)),
+)
 
 
 def test_only_what_is_not_as_usual_is_shown():
     assert repr(SEARCH) == "SearchSettings()"
     assert repr(replace(SEARCH, tilt=2.0, few_states=6)) == "SearchSettings(tilt=2.0, few_states=6)"
-    assert eval(repr(replace(SEARCH, ladder=(0.5,)))) == SearchSettings(ladder=(0.5,))
+    assert eval(repr(OTHERS)) == OTHERS
 
 
-def test_a_run_with_other_settings_keeps_them_and_is_only_read(tmp_path):
-    model, other = lm.make("hard:contexts=2,states=6"), replace(SEARCH, further_searches=0)
-    run = lm.learn(model, "mvp", 300, bonus_scale=0.001, settings=other)
-    assert run.settings["further_searches"] == 0
-    run.save(tmp_path / "run")
+def test_records_give_the_settings_back():
+    for settings in (SEARCH, OTHERS):
+        assert SearchSettings.from_record(settings.record()) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "sentence"),
+    [
+        ("tilt", -1.0, "tilt must be a float of at least 0; it is -1.0"),
+        ("tilt", float("nan"), "tilt must be a float of at least 0; it is nan"),
+        ("tilt", "2", "tilt must be a float"),
+        ("few_states", True, "few_states must be a whole number from 0 to 1000000; it is True"),
+        ("memory_pairs", 10**10, "memory_pairs must be a whole number from 0 to 30000000"),
+        ("ladder", (), "ladder must be a tuple of 1 to 20, each a float; it is ()"),
+        ("ladder", (0.1, None), "ladder[1] must be a float of at least 0; it is None"),
+        ("kinds", (MemoryKind(5, 0.1, every=1),), "kinds[0].every must be true or false; it is 1"),
+        (
+            "kinds",
+            (MemoryKind(10**7, 0.1),),
+            "kinds[0].nodes must be a whole number from 0 to 1000",
+        ),
+        ("efforts", (1, 2), "efforts[0] must be an Effort; it is 1"),
+        ("whole_histories", None, "whole_histories must be an Effort; it is None"),
+    ],
+)
+def test_what_is_refused(name, wrong, sentence):
+    with pytest.raises(lm.ModelError) as refused:
+        replace(SEARCH, **{name: wrong})
+    assert str(refused.value).startswith(f"settings.{sentence}")
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, {"tilt": 1.0}])
+def test_records_that_are_none(wrong):
+    with pytest.raises(lm.ModelError, match="settings must hold the search settings"):
+        SearchSettings.from_record(wrong)
+    for field in fields(SEARCH):
+        for value in ({}, [[]], [[1, 2]], "x", None, -1):
+            with pytest.raises(lm.ModelError, match=rf"^settings\.{field.name}"):
+                SearchSettings.from_record(SEARCH.record() | {field.name: value})
+
+
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_a_run_goes_on_and_is_replayed_with_its_own_settings(tmp_path, policy_class):
+    model = lm.make("maze:size=2,goals=2,horizon=4")
+
+    def learn(episodes, settings=OTHERS):
+        return lm.learn(
+            model,
+            "mvp",
+            episodes,
+            policy_class,
+            bonus_scale=0.001,
+            ties="ladder",
+            settings=settings,
+        )
+
+    learn(300).save(tmp_path / "run")
     found = lm.load_run(tmp_path / "run")
-    assert found.table.equals(run.table)
-    assert found.settings == run.settings
-    with pytest.raises(lm.ModelError, match=r"further_searches must be 8 .* is only read"):
-        found.more(100)
+    assert found.settings == OTHERS.record()
+    assert found.table.equals(learn(300).table)
+    assert found.more(500).table.equals(learn(300).more(500).table)
+    assert not found.more(500).table.equals(learn(300, SEARCH).more(500).table)
+    phases = []
+    found.replay(phases.append)  # refuses where the bits are not the same
+    assert len(phases) == len(found.table)

@@ -54,7 +54,7 @@ def learn(
     class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
     phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
     `observer` is called with each finished phase. `settings` say how hard solvers search, for
-    experiments with the search itself: a run with other ones is not resumed or replayed.
+    experiments with the search itself.
     `normalize` learns in `model.normalized()`, for costs and for totals above 1, and gives
     `run.in_user_units()`: all its numbers are in the units of `model`, as is an `optimal` given.
 

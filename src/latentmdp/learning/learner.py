@@ -51,7 +51,7 @@ class Learner:
 
     `given` says what the learner knows: `w`, `nu`, `R` (a model's transitions are never read).
     `episodes` is the planned `K` of the logarithmic term; more may be played. `settings` say how
-    hard the solver searches; a learner with other ones than `SEARCH` cannot be resumed.
+    hard the solver searches.
     """
 
     def __init__(  # Alg. 1, l. 1
@@ -232,7 +232,8 @@ class Learner:
         """Inverse of `state`: continues to the same bits. What a learner cannot hold is refused."""
         state = checked_learner(state)
         self = cls.__new__(cls)
-        self.spec, self.settings = Spec(**state["choice"]), SEARCH
+        self.spec = Spec(**state["choice"])
+        self.settings = SearchSettings.from_record(state["settings"])
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
         policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
@@ -243,7 +244,7 @@ class Learner:
         self.updates, self.kept = state["updates"], state["kept"]
         self.optimistic_value, self.upper = state["optimistic_value"], state["upper"]
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
-        self.solver = make_solver(self.spec, self.known, self.random, in_force)
+        self.solver = make_solver(self.spec, self.known, self.random, in_force, self.settings)
         self.solver.restore(state["solver"], self.counts)
         self._path = self._cursor = None
         if "path" in state:

@@ -20,7 +20,7 @@ from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
 from latentmdp.learning.state import State, refusing_misfits
-from latentmdp.optimism.settings import check_settings
+from latentmdp.optimism.settings import SearchSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,9 +248,9 @@ class Run:
 
         Refused where the bits are not the same, as with runs of another version of the package.
         """
-        check_settings(self.settings)
         oracle = Answer(self.policy, *self.optimal)
-        session = Session(self.model, self.spec, oracle)
+        settings = SearchSettings.from_record(self.settings)
+        session = Session(self.model, self.spec, oracle, settings)
         for target in self.state["targets"]:
             session.targets.append(target)
             while session.done < min(target, self.episodes):

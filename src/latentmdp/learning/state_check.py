@@ -29,7 +29,7 @@ from latentmdp.formats.schema import (
 from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import Spec
 from latentmdp.optimism.known import Known
-from latentmdp.optimism.settings import check_settings
+from latentmdp.optimism.settings import SearchSettings
 from latentmdp.policy import POLICY_PARTS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def checked_learner(state: Any, where: str = "") -> State:
     """A learner's state that can be trusted, but for its solver's."""
     if not isinstance(state, dict) or not isinstance(state.get("knowledge"), dict):
         raise ModelError(f"'{where}knowledge' must be there; it is missing")
-    check_settings(state.get("settings"))
+    SearchSettings.from_record(state.get("settings"))  # refuses what is none
     known, sizes = _known(state["knowledge"].get("known"), f"{where}knowledge.known.")
     estimate, seen = _estimated(state["knowledge"], known)
     sizes["seen"], sizes["seen S"] = seen

@@ -6,10 +6,14 @@ the command that a number rests on; the others are small enough not to matter or
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
+
+LONGEST = 20  # settings in a row
+LARGEST = 10**6  # a whole number may be this, or ten times the usual one
 
 
 class Effort(NamedTuple):
@@ -111,6 +115,10 @@ class SearchSettings:
     few_states: int = 12
     """Up to here a confidence set with memory lists every next state, also what nobody has seen."""
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name), field.default)
+
     def __repr__(self) -> str:
         """Only what is not as usual: signatures show it."""
         pairs = ((field, getattr(self, field.name)) for field in fields(self))
@@ -122,24 +130,68 @@ class SearchSettings:
         work = nodes * A * M
         if whole and self.efforts[0].work < work <= self.whole_histories.work:
             return self.whole_histories
-        return next(effort for effort in self.efforts if work <= effort.work)
+        return next((e for e in self.efforts if work <= e.work), self.efforts[-1])
 
     def record(self) -> dict[str, Any]:
         """Plain data, as JSON has it, for a run's record."""
         record: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return record
 
+    @classmethod
+    def from_record(cls, record: Any) -> "SearchSettings":
+        """Inverse of `record`; what is not one is refused."""
+        usual = {field.name: field.default for field in fields(cls)}
+        if not isinstance(record, dict) or set(record) != set(usual):
+            raise ModelError("settings must hold the search settings of this version; they do not")
+        return cls(**{name: _as_tuples(record[name], usual[name]) for name in usual})
+
+
+def _as_tuples(value: Any, usual: Any) -> Any:
+    """Lists where JSON has lost tuples."""
+    if not isinstance(usual, tuple) or not isinstance(value, list):
+        return value
+    if isinstance(usual, (Effort, MemoryKind)):
+        return type(usual)(*value) if len(value) == len(usual) else value
+    return tuple(_as_tuples(part, usual[0]) for part in value)
+
+
+def _check(name: str, value: Any, usual: Any) -> None:
+    """Refuse what is not of the kind of the usual value, or out of all proportion."""
+    if isinstance(usual, (Effort, MemoryKind)):
+        if not isinstance(value, type(usual)):
+            raise ModelError(f"settings.{name} must be {_a(usual)}; it is {_short(value)}")
+        for part, found, like in zip(usual._fields, value, usual, strict=True):
+            _check(f"{name}.{part}", found, like)
+        return
+    if isinstance(usual, tuple):
+        if not isinstance(value, tuple) or not 1 <= len(value) <= LONGEST:
+            what = f"a tuple of 1 to {LONGEST}, each {_a(usual[0])}"
+            raise ModelError(f"settings.{name} must be {what}; it is {_short(value)}")
+        largest = max(usual)
+        if isinstance(largest, (Effort, MemoryKind)):
+            largest = type(largest)(*map(max, zip(*usual, strict=True)))
+        for i, found in enumerate(value):
+            _check(f"{name}[{i}]", found, largest)
+        return
+    if isinstance(usual, bool):
+        fits, what = isinstance(value, bool), "true or false"
+    elif isinstance(usual, int):
+        most = max(LARGEST, 10 * usual)  # more would not fit into memory, or never end
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        fits, what = whole and 0 <= value <= most, f"a whole number from 0 to {most}"
+    else:
+        fits, what = isinstance(value, float) and 0.0 <= value < math.inf, "a float of at least 0"
+    if not fits:
+        raise ModelError(f"settings.{name} must be {what}; it is {_short(value)}")
+
+
+def _a(usual: Any) -> str:
+    kind = type(usual).__name__
+    return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:80]
+
 
 SEARCH = SearchSettings()
-
-
-def check_settings(record: Any) -> None:
-    """Refuse the settings of a saved learner or run that are not `SEARCH`: it could not go on."""
-    if not isinstance(record, dict) or set(record) != set(SEARCH.record()):
-        raise ModelError("settings must hold the search settings of this version; they do not")
-    for name, value in SEARCH.record().items():
-        if record[name] != value:
-            raise ModelError(
-                f"settings.{name} must be {str(value)[:80]} to go on from here; it is "
-                f"{str(record[name])[:80]}: what was made with other search settings is only read"
-            )
