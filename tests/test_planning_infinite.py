@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp.planning import stationary
 from latentmdp.planning.stationary import plan_stationary
 from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph
@@ -242,6 +243,23 @@ def test_without_memory_for_the_corners_there_is_still_a_policy():
     check(model, plan)
     assert (plan.status, plan.method) == ("memory", "context")
     assert plan.upper >= lm.plan(model, gap=0.01).lower
+
+
+def test_time_kept_back_for_the_end_is_used_when_the_end_is_short(monkeypatch):
+    model = lm.make(GARNET.format(0).replace("contexts=3", "contexts=6"), observe_rewards=False)
+    model = model.replace(discount=0.97, horizon=math.inf, max_return=None)
+    statuses, run = [], stationary._run
+
+    def watched(*arguments):
+        statuses.append(run(*arguments))
+        return statuses[-1]
+
+    monkeypatch.setattr(stationary, "_run", watched)
+    monkeypatch.setattr(stationary, "EVALUATION_SECONDS", 1.0)  # far too long: half is kept back
+    plan = plan_stationary(model, gap=1e-9, time_limit=2.0)
+    assert len(statuses) > 1  # it went on
+    assert set(statuses) == {"time"}
+    check(model, plan)
 
 
 def test_ctrl_c_keeps_the_bounds():

@@ -12,7 +12,6 @@ import numpy as np
 from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
-from latentmdp.kernels.beliefs import N_INNER
 from latentmdp.model import LatentMDP
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
@@ -27,6 +26,7 @@ from latentmdp.policy import PolicyGraph
 STATIONARY_METHODS = ("auto", "grid")
 EVALUATION_SECONDS = 4e-6  # per node and context, of writing a controller and evaluating it
 MOST_TIDIED = 30_000  # nodes; larger controllers are handed out as they are
+TIDYING = 9.0  # evaluations: as long as it takes to tidy a controller and evaluate it twice
 LEAST_CUTTING = 1.0  # seconds for small controllers, whatever is left of the time limit
 
 
@@ -71,15 +71,21 @@ def plan_stationary(
         allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
         target, further = allowed, 0.9
         best: tuple[float, PolicyGraph] | None = None
+        seconds_per_node = EVALUATION_SECONDS * model.M
         while True:
-            status = _run(search, target, budget, memory, model.M, report)
+            status = _run(search, target, budget, memory, seconds_per_node, report)
             low, high = search.bounds
+            began = budget.seconds
             policy = search.controller(1e-13 * scale)
             value = controller_value(model, policy)
+            ending = (budget.seconds - began) * (TIDYING if policy.N <= MOST_TIDIED else 1.5)
             if best is None or value > best[0]:
                 best = value, policy
             lower, upper = best[0], max(high, best[0])
             closed = upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale
+            if status == "time" and not closed and budget.has_left(2.0 * ending):
+                seconds_per_node = ending / search.most_policy_nodes  # it took less than feared
+                continue
             if status != "closed" or closed:
                 break
             if high <= low:
@@ -92,7 +98,8 @@ def plan_stationary(
             unrestricted = controller_value(model, policy)
             policy = small_controller(model, policy, max_nodes, _cutting_stops(budget))
             policy = tidied(model, policy)
-        lower = controller_value(model, policy)  # of the very policy that is handed out
+        if policy is not best[1]:
+            lower = controller_value(model, policy)  # of the very policy that is handed out
         if status == "closed" and upper - lower > allowed.gap(upper) + ROUNDING_GAP * scale:
             status = "stalled"  # as good as it gets with so few nodes
         if upper - lower <= 10 * ROUNDING_GAP * scale:
@@ -157,10 +164,11 @@ def _run(
     target: Allowed,
     budget: Budget,
     memory: int,
-    M: int,
+    seconds_per_node: float,
     report: BoundsLog,
 ) -> str:
     """Let the search work until it is done or a limit is reached; says which."""
+    longest_round = 0.0
     while True:
         budget.work = search.work
         low, high = search.bounds
@@ -168,15 +176,16 @@ def _run(
         if high - low <= target.gap(high):
             return "closed"
         if budget.time_limit is not None:
-            most_nodes = int(search.tree.used[N_INNER]) + int(search.store.used[0])
-            last = EVALUATION_SECONDS * M * most_nodes
+            last = longest_round + seconds_per_node * search.most_policy_nodes
             budget.kept_back = min(last, 0.5 * budget.time_limit)
         if reason := budget.reason():
             return reason
         quantum = max(LEAST_QUANTUM, search.work // 200)
         if budget.work_limit is not None:
             quantum = min(quantum, budget.work_limit - search.work)
+        began = budget.seconds
         outcome = search.advance(quantum, target, budget, memory)
+        longest_round = max(longest_round, budget.seconds - began)
         if outcome in ("memory", "stalled"):
             budget.work = search.work
             return budget.reason() or outcome

@@ -3,7 +3,7 @@
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.kernels.beliefs import WORK_UNITS, ObservationModel
+from latentmdp.kernels.beliefs import N_INNER, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_tree import tighten_leaves
 from latentmdp.kernels.history_tree_search import back_up_all, write_policy
 from latentmdp.kernels.stationary_grid import NodeStore
@@ -49,6 +49,11 @@ class StationarySearch(GrowingTree):
         """Memory in use."""
         grids = sum(total_bytes(made.grid) + made.node_at.nbytes for made in self.grids)
         return total_bytes(self.tree) + total_bytes(self.store) + grids
+
+    @property
+    def most_policy_nodes(self) -> int:
+        """Nodes of the policy that it would hand out now, at most."""
+        return int(self.tree.used[N_INNER]) + int(self.store.used[0])
 
     # ------------------------------------------------------------------ searching
 
