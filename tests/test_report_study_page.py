@@ -47,6 +47,21 @@ def test_the_page_has_every_part_and_no_name_breaks_out(tmp_path):
     assert not re.search(r"https?://", html.replace("http://www.w3.org/2000/svg", ""))
 
 
+def test_long_tables_come_after_the_charts_and_empty_columns_not_at_all(tmp_path):
+    for models, first in ((("a",), "short"), ([f"model {i}" for i in range(9)], "medians")):
+        runs, curves = study_tables(models)
+        runs["final_value"] = np.nan
+        write_study_page(tmp_path / "p.html", runs, curves, title="t")
+        html = (tmp_path / "p.html").read_text(encoding="utf-8")
+        sections = re.findall(r"<section[^>]* id=\"(\w+)\"", html)
+        where = sections.index(first)
+        assert where < sections.index("regret") if first == "short" else where == len(sections) - 2
+        table = html[html.index(f'id="{first}"') :].split("</table>")[0]
+        assert "seconds" in table
+        assert "final value" not in table
+        assert "</input>" not in html
+
+
 def test_exponents_are_the_slopes():
     runs, _ = study_tables()
     assert swept_numbers(runs) == ["H"]

@@ -14,6 +14,7 @@ TEMPLATES = Environment(
     loader=PackageLoader("latentmdp.report", "page"), autoescape=True, undefined=StrictUndefined,
     keep_trailing_newline=True,
 )  # fmt: skip
+VOID = ("input",)  # elements without an end tag, of those that pages have
 
 
 class Figure(str):
@@ -29,6 +30,8 @@ def tag(name: str, *children: Any, **attributes: Any) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
+    if name in VOID:
+        return Markup("<{}{}>").format(name, written)
     return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup().join(children))
 
 

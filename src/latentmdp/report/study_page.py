@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 BAND = (0.1, 0.9)  # quantiles over seeds
 MOST_PAIRS = 28  # of learners that are compared: all pairs of eight
+SHORT = 24  # rows of a table of medians that comes first; a longer one comes after the charts
 MOST_RUNS = 5000  # rows of the table of single runs
 NEED = "Sorting and filtering need JavaScript; charts, tables and text do not."
 
@@ -69,8 +70,11 @@ def write_study_page(
     for units in sorted(set(runs.get("units", ())) - {""}):
         words = USER_WORDS if units == USER else units
         lead += f" Those of normalised models are in {words}."
-    words = tag("ul", *(tag("li", note) for note in notes)) if notes else Markup()
-    parts = [("short", "In short", section("short", "In short", words, _summary(runs, groups)))]
+    medians, length = _summary(runs, groups)
+    short = [tag("ul", *(tag("li", note) for note in notes))] if notes else []
+    if length <= SHORT:
+        short.append(medians)
+    parts = [("short", "In short", section("short", "In short", *short))] if short else []
     if len(curves):
         parts.append(("regret", "Regret", _regret(with_learners(curves), groups, names)))
     swept = swept_numbers(runs)
@@ -80,6 +84,8 @@ def write_study_page(
         parts.append(("compare", "Who beats whom", _comparisons(runs, groups, names)))
     if len(names) > 1 and _problems(runs, groups) > 1:
         parts.append(("profile", "Profiles", _profiles(runs, names)))
+    if length > SHORT:
+        parts.append(("medians", "Medians", section("medians", "Medians", medians)))
     parts.append(("runs", "All runs", _all_runs(runs, groups)))
     html = render_page(title, lead, parts, {}, ("study", "theme"), NEED)
     write_atomically(path, writer_of(html.encode("utf-8")))
@@ -95,28 +101,26 @@ def _problems(runs: pd.DataFrame, groups: Sequence[str]) -> int:
     return len(runs[list(groups)].drop_duplicates())
 
 
-def _summary(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
-    """Median and spread over seeds, a row for each problem and learner."""
+def _summary(runs: pd.DataFrame, groups: Sequence[str]) -> tuple[Markup, int]:
+    """Median and spread over seeds, a row for each problem and learner; and how many rows."""
+    further = [c for c in ("final_value", "seconds") if c in runs and runs[c].notna().any()]
     rows = []
     for key, part in runs.groupby([*groups, "learner"], sort=False, dropna=False):
         regret = part["regret"]
-        value = f"{part['final_value'].median():.6g}" if "final_value" in part else "–"
         rows.append((
             label(groups, key[:-1]), key[-1], len(part), float(regret.median()),
-            float(regret.min()), float(regret.max()), Figure(value),
-            round(float(part["seconds"].median()), 2) if "seconds" in part else Figure("–"),
+            float(regret.min()), float(regret.max()),
+            *(Figure(_median(part[column])) for column in further),
         ))  # fmt: skip
-    headers = [
-        "problem",
-        "learner",
-        "seeds",
-        "regret",
-        "lowest",
-        "highest",
-        "final value",
-        "seconds",
-    ]
-    return _sortable("Median over seeds, by problem and learner", headers, rows)
+    headers = ["problem", "learner", "seeds", "regret", "lowest", "highest"]
+    headers += [column.replace("_", " ") for column in further]
+    return _sortable("Median over seeds, by problem and learner", headers, rows), len(rows)
+
+
+def _median(values: pd.Series) -> str:
+    """For people; a dash where no run has a value."""
+    middle = float(values.median())
+    return "–" if math.isnan(middle) else f"{middle:.6g}"
 
 
 def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -> Markup:
