@@ -7,6 +7,7 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.cli import run
+from latentmdp.fitting.decision import decide
 from report_pages import HOSTILE, Page
 
 LOG = Path(__file__).parents[1] / "examples" / "maintenance_log.csv"
@@ -43,6 +44,27 @@ def made(tmp_path_factory):
         )  # fmt: skip
     assert code == 0
     return folder, json.loads(text.getvalue().splitlines()[-1])
+
+
+def test_careful_objectives_say_what_they_promise(tmp_path, capsys):
+    """The bound is that of `fit.plan`; a smaller `delta` and a wider range promise less."""
+    fit = lm.fit(LOG, episode="job", step="week", state="condition", reward="profit",
+                 context="fault", terminated="stopped")  # fmt: skip
+    command = ["fit", str(LOG), *COLUMNS, "--objective", "pessimistic", "--plan"]
+    promised = []
+    for options in ([], ["--delta", "0.01"], ["--reward-range", "-40", "20"]):
+        assert run([*command, *options, "--json"]) == 0
+        promised.append(json.loads(capsys.readouterr().out.splitlines()[-1])["decision"])
+    scores = [found["markov_score"] for found in promised]
+    assert scores[0] > max(scores[1:])
+    assert scores[0] == fit.plan("pessimistic", "markov").lower
+    assert [found["delta"] for found in promised] == [0.1, 0.01, 0.1]
+    assert run([*command, "--report", str(tmp_path / "page.html")]) == 0
+    said = f"without at least {scores[0]:.4g}: certain but for a chance of 0.1."
+    assert said in capsys.readouterr().out.replace("\n", " ")
+    assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert decide(fit, "mean", time_limit=4.0).promise == ""
+    assert decide(fit, "quantile:0.2", time_limit=4.0).promise.startswith("In all but 0.2 of")
 
 
 def test_one_command_gives_a_model_a_policy_and_a_page(made):
@@ -104,6 +126,10 @@ def test_names_from_a_log_cannot_break_the_page(tmp_path):
     ([str(LOG), *COLUMNS, "--out", "m.txt"], "--out must end in .npz or .json"),
     ([str(LOG), *COLUMNS, "--report", "page.pdf"], "--report must end in .html"),
     ([str(LOG), *COLUMNS, "--plan", "--objective", "best"], "objective must be mean"),
+    ([str(LOG), *COLUMNS, "--plan", "--delta", "0.2"], "--delta and --reward-range need"),
+    ([str(LOG), *COLUMNS, "--objective", "pessimistic", "--delta", "1"], "--delta must lie"),
+    ([str(LOG), *COLUMNS, "--plan", "--objective", "pessimistic", "--reward-range", "0", "1"],
+     "reward_range must be two numbers"),
     ([str(LOG), *COLUMNS, "--unseen", "no"], "unseen must be one of"),
     ([str(LOG), *COLUMNS, "--context", "week"], "each column must have one meaning"),
     ([str(LOG), *COLUMNS, "--state", "fault"], "each column must have one meaning"),

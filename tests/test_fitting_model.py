@@ -250,6 +250,9 @@ def test_plans_by_objective():
     for wrong in ("worst", "quantile", "quantile:0", "quantile:x", "quantile:1", 3):
         with pytest.raises(lm.ModelError, match="objective must be mean"):
             found.plan(wrong)
+    for delta in (0.0, 1.0, np.nan, "0.1"):
+        with pytest.raises(lm.ModelError, match="delta must lie"):
+            found.plan("pessimistic", delta=delta)
     with pytest.raises(lm.ModelError, match="level must lie"):
         found.evaluate(mean.policy, level=1.0)
     with pytest.raises(lm.ModelError, match="draws must be"):

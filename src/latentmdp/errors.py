@@ -1,5 +1,7 @@
 """The one family of errors for bad input, and the warnings about what is not an error."""
 
+from numbers import Real
+
 from latentmdp.printing import printable
 
 
@@ -8,6 +10,12 @@ class ModelError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what does not lie strictly between 0 and 1: probabilities of error, levels."""
+    if not (isinstance(value, Real) and 0.0 < value < 1.0):
+        raise ModelError(f"{name} must lie strictly between 0 and 1; it is {value!r}")
 
 
 class KernelCacheWarning(UserWarning):

@@ -12,7 +12,7 @@ import typer
 from latentmdp.commands import _log_options as log_option
 from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.errors import ModelError, OffPolicyWarning
+from latentmdp.errors import ModelError, OffPolicyWarning, check_share
 
 if TYPE_CHECKING:
     from latentmdp.fitting import Fit
@@ -91,6 +91,20 @@ def fit_command(
             "--objective", metavar="WHAT", help="Of --plan: mean, quantile:Q or pessimistic."
         ),
     ] = "mean",
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta", metavar="D", show_default=False,
+            help="Of the objective pessimistic: how likely its promise may fail (default: 0.1).",
+        ),
+    ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--reward-range", metavar="LOW HIGH", show_default=False,
+            help="Of pessimistic: all rewards lie between these (default: 0 and those logged).",
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="T", help="Seconds of planning.")
     ] = 60.0,
@@ -122,6 +136,10 @@ def fit_command(
         parse_objective(objective)
     elif holdout:
         raise ModelError("--holdout judges policies: it needs --plan, --policy or --report")
+    if objective != "pessimistic" and (delta is not None or reward_range is not None):
+        raise ModelError("--delta and --reward-range need --objective pessimistic")
+    delta = 0.1 if delta is None else delta
+    check_share("--delta", delta)
     _check_targets((out, "--out", (".npz", ".json")), (policy, "--policy", (".npz", ".json")),
                    (report, "--report", (".html", ".htm")))  # fmt: skip
     decision = None
@@ -149,7 +167,14 @@ def fit_command(
         if plan:
             from latentmdp.fitting.decision import decide
 
-            decision = decide(found, objective, time_limit=time_limit, progress=say)
+            decision = decide(
+                found,
+                objective,
+                time_limit=time_limit,
+                progress=say,
+                delta=delta,
+                reward_range=reward_range,
+            )
             if holdout:
                 say("asking the episodes held out")
                 decision = replace(
@@ -223,7 +248,7 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
         for name, x in (*decision.rows, *decision.differences)
     ]
     print_table(headers, rows)
-    for sentence in (decision.how_judged, decision.how_direct):
+    for sentence in (decision.promise, decision.how_judged, decision.how_direct):
         if sentence:
             print_text(sentence)
     if decision.memory.worth.assumed_steps > 0.01:

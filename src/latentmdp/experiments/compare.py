@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, check_share
 from latentmdp.experiments.run_spec import is_number
 
 if TYPE_CHECKING:
@@ -233,8 +233,7 @@ def _signed_rank(d: Floats) -> float:
 
 def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: float) -> None:
     check_columns(table, metric, by)
-    if not 0.0 < level < 1.0:
-        raise ModelError(f"level must lie strictly between 0 and 1; it is {level}")
+    check_share("level", level)
     there = list(dict.fromkeys(table[by]))
     for name in (a, b):
         if name not in there:

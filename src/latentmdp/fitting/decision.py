@@ -18,7 +18,7 @@ from scipy.stats import norm
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats
 from latentmdp.fitting.draws import draw_models
-from latentmdp.fitting.objectives import FitPlan, plan_fit
+from latentmdp.fitting.objectives import FitPlan, parse_objective, plan_fit
 from latentmdp.fitting.off_policy import OffPolicyEstimate
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.worth import ends, logged_return, worth_of
@@ -86,12 +86,33 @@ class Decision:
         )
 
     @property
+    def promise(self) -> str:
+        """What the objective promises of both policies; empty for `mean`."""
+        kind, q = parse_objective(self.memory.objective)
+        both = (
+            f"the policy with memory is worth at least {self.memory.score:.4g} an episode, the one "
+            f"without at least {self.markov.score:.4g}"
+        )
+        if kind == "quantile":
+            return f"In all but {q:.3g} of the models drawn, {both}."
+        if self.memory.delta is None:
+            return ""
+        text = (
+            f"Whatever model the log leaves possible, {both}: certain but for a chance of "
+            f"{self.memory.delta:g}."
+        )
+        if self.memory.score < self.logged.value:
+            text += " That is less than the log's own episodes earned: a longer log promises more."
+        return text
+
+    @property
     def rows(self) -> list[tuple[str, Interval]]:
         """The values, from the log's own to the unreachable."""
+        kind = "best" if self.memory.objective == "mean" else "careful"
         return [
             ("the log's own episodes", self.logged),
-            ("best policy without memory", _of(self.markov)),
-            ("best policy with memory", _of(self.memory)),
+            (f"{kind} policy without memory", _of(self.markov)),
+            (f"{kind} policy with memory", _of(self.memory)),
             ("if one knew the context", self.knowing),
         ]
 
@@ -113,6 +134,8 @@ class Decision:
         }  # fmt: skip
         return {name: interval._asdict() for name, interval in named.items()} | {
             "level": self.level, "objective": self.memory.objective,
+            "memory_score": self.memory.score, "markov_score": self.markov.score,
+            "delta": self.memory.delta,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
             "judged_by": self.judged_by,
             "direct": None if self.direct is None else asdict(self.direct),
@@ -126,13 +149,18 @@ def decide(
     level: float = 0.95,
     draws: int = DRAWS,
     time_limit: float = 60.0,
+    delta: float = 0.1,
+    reward_range: tuple[float, float] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Decision:
-    """Plan with and without memory and compare. `time_limit`: seconds for both plans."""
+    """Plan with and without memory and compare. `time_limit`: seconds for both plans.
+
+    `delta` and `reward_range` are of the objective `pessimistic`, as in `plan_fit`.
+    """
     options: dict[str, Any] = {
         "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
-        "gap": 0.001,
+        "gap": 0.001, "delta": delta, "reward_range": reward_range,
     }  # fmt: skip
     progress("planning without memory")
     markov = plan_fit(fit, objective, "markov", **options)

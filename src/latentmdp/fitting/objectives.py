@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.reward_bounds import reward_bounds
@@ -51,6 +51,7 @@ class FitPlan:
     seconds: float
     certificate: Plan | None = None  # of the mean model
     candidates: int = 1
+    delta: float | None = None  # of `pessimistic`: how likely `lower` may be too high
 
     def __str__(self) -> str:
         return f"{self.objective}, {self.policy_class}: score {self.score:.6g}; worth {self.worth}"
@@ -78,6 +79,7 @@ def plan_fit(
     """
     begun = time.perf_counter()
     kind, q = parse_objective(objective)
+    check_share("delta", delta)
     limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
     if kind == "pessimistic":
         return _pessimistic(fit, policy_class, delta, reward_range, level, draws, seed, begun)
@@ -150,5 +152,5 @@ def _pessimistic(
     worth = worth_of(fit, found.policy, level, draws, seed)
     return FitPlan(
         found.policy, "pessimistic", policy_class, found.lower, found.lower, found.upper, worth,
-        "certified", time.perf_counter() - begun,
+        "certified", time.perf_counter() - begun, delta=float(delta),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats, Ints
-from latentmdp.errors import ModelError, OffPolicyWarning
+from latentmdp.errors import ModelError, OffPolicyWarning, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
 from latentmdp.fitting.coding import LogNames
@@ -94,8 +94,7 @@ def off_policy(
     """
     if method not in METHODS:
         raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
-    if not 0.0 < level < 1.0:
-        raise ModelError(f"level must lie strictly between 0 and 1; it is {level!r}")
+    check_share("level", level)
     if on_bad not in ("raise", "skip"):
         raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
     known = _model_of(policy, model)

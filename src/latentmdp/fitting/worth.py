@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import norm
 
 from latentmdp.canonical import Floats
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.exact_sums import REWARD_TOP, total
@@ -66,8 +66,7 @@ def worth_of(
     fit: Fit, policy: Any, level: float = 0.95, draws: int = DRAWS, seed: int = 0
 ) -> Worth:
     """Evaluate a policy (a plan, a policy, or a table of actions) in the fit and in draws."""
-    if not 0.0 < level < 1.0:
-        raise ModelError(f"level must lie strictly between 0 and 1; it is {level!r}")
+    check_share("level", level)
     if draws < 2:
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
     graph = as_policy(fit.model, policy)

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, check_share
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Setting:
     def __post_init__(self) -> None:
         if self.episodes < 1:
             raise ModelError(f"episodes must be at least 1; it is {self.episodes}")
-        if not 0.0 < self.delta < 1.0:
-            raise ModelError(f"delta must lie strictly between 0 and 1; it is {self.delta}")
+        check_share("delta", self.delta)
         if not (math.isfinite(self.scale) and self.scale >= 0.0):
             raise ModelError(f"bonus_scale must be finite and at least 0; it is {self.scale}")
         if self.delta < 1e-200 or self.scale > 1e100:  # squares and quotients stay finite

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 
 from latentmdp.builtin_domains.lower_bound import encoding_length, gap_from_episodes, tree_depth
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, check_share
 
 
 def iota(M: int, S: int, A: int, H: int, K: int, delta: float) -> float:
@@ -29,8 +29,7 @@ def iota(M: int, S: int, A: int, H: int, K: int, delta: float) -> float:
     >>> round(iota(1, 1, 1, 1, 1, 0.5), 6)
     2.772589
     """
-    if not 0.0 < delta < 1.0:
-        raise ModelError(f"delta must lie strictly between 0 and 1; it is {delta}")
+    check_share("delta", delta)
     return 2.0 * (math.log(2.0 * M * S * A * H / delta) + math.log(K))
 
 
@@ -152,6 +151,5 @@ def predecessor_bound(M: int, S: int, A: int, H: int, K: int, *, delta: float) -
     Their theorem is stated with hidden constants and logarithms; this is its shape, not a
     certificate.
     """
-    if not 0.0 < delta < 1.0:
-        raise ModelError(f"delta must lie strictly between 0 and 1; it is {delta}")
+    check_share("delta", delta)
     return math.sqrt(M * S**2 * A * H * K * math.log(K / delta))
