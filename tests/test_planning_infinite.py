@@ -98,6 +98,17 @@ def test_small_controllers_are_among_the_best():
         last = plan.lower
 
 
+def test_cutting_costs_nothing_where_it_finds_more_than_the_search_had():
+    """A search that is stopped at once has a poor controller; the small one may be better."""
+    better = 0
+    for seed in range(30):
+        plan = plan_stationary(garnet(seed), gap=1e-6, work_limit=1, max_nodes=8)
+        assert plan.unrestricted >= plan.lower
+        better += plan.unrestricted == plan.lower
+        check(garnet(seed), plan)
+    assert better  # else this would look at nothing
+
+
 def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
     from latentmdp.planning import small_controller
 

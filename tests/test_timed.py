@@ -137,6 +137,25 @@ def test_terminal_rewards_of_0_change_nothing():
         assert timed.unrolled == timed.layers
 
 
+def test_normalized_with_terminal_rewards_of_any_size():
+    """Rounding of sums with them led below 0 or above 1, and the model was refused."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        M, S, A, H = (int(rng.integers(1, most)) for most in (3, 4, 3, 4))
+        size = 10.0 ** rng.integers(-8, 9)
+        R = rng.normal(size=(H, M, S, A))
+        R[-1] -= size * rng.random() * rng.integers(2)
+        model = lm.LatentMDP.from_arrays(
+            rng.dirichlet(np.ones(S), (H, M, S, A)), R, rng.dirichlet(np.ones(M)), np.eye(S)[0], H,
+            terminal=size * rng.normal(size=(M, S)), discount=rng.choice([1e-3, 0.5, 1.0]),
+            max_return=None,
+        )  # fmt: skip
+        plan = lm.plan(model.normalized(), gap=None)
+        assert -1e-12 <= plan.lower <= 1.0 + 1e-12
+        expected = lm.plan(model, gap=None).lower
+        assert plan.in_user_units().lower == pytest.approx(expected, abs=1e-9 * max(size, 1.0))
+
+
 def test_a_terminal_reward_counts_the_discount_to_the_power_of_the_horizon():
     P, R = np.ones((1, 1, 1, 1)), np.zeros((1, 1, 1))
     model = lm.LatentMDP.from_arrays(

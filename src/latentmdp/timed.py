@@ -230,11 +230,15 @@ class TimedLatentMDP(InUnits):
         found = self.unrolled.normalized()
         scale = found.reward_scale / self.reward_scale
         shift = (found.reward_shift - self.reward_shift) / self.reward_scale
-        columns = self.columns._replace(reward=(self.columns.reward - shift) / scale)
+        reward, terminal = self.columns.reward, self.terminal
+        if terminal is not None:  # sums with them are rounded: that must not lead outside [0, 1]
+            rounding = 2.0**-48 * (abs(shift) + np.abs(reward).max() + np.abs(terminal).max())
+            shift, scale = shift - rounding, scale + 2 * (self.H + 1) * rounding
+            terminal = terminal / scale
         return self._with(
-            columns, self.H, max_return=1.0, reward_scale=found.reward_scale,
-            reward_shift=found.reward_shift,
-            terminal=None if self.terminal is None else self.terminal / scale,
+            self.columns._replace(reward=(reward - shift) / scale), self.H, max_return=1.0,
+            reward_scale=scale * self.reward_scale,
+            reward_shift=self.reward_shift + shift * self.reward_scale, terminal=terminal,
         )  # fmt: skip
 
     def denormalized(self) -> "TimedLatentMDP":

@@ -44,7 +44,8 @@ def plan_stationary(
     """Plan over all policies of a model without a last step until the gap is closed.
 
     Arguments are those of `plan_history`. With `max_nodes` the controller is then cut down to so
-    many nodes (`small_controller.py`); `unrestricted` is what it was worth before.
+    many nodes (`small_controller.py`); `unrestricted` is what it was worth before
+    (or `lower`, where the small one is better).
 
     >>> import math
     >>> from latentmdp import make
@@ -100,6 +101,8 @@ def plan_stationary(
             policy = tidied(model, policy)
         if policy is not best[1]:
             lower = controller_value(model, policy)  # of the very policy that is handed out
+        if unrestricted is not None:  # a search stopped early may find less than cutting then does
+            unrestricted = max(unrestricted, lower)
         if status == "closed" and upper - lower > allowed.gap(upper) + ROUNDING_GAP * scale:
             status = "stalled"  # as good as it gets with so few nodes
         if upper - lower <= 10 * ROUNDING_GAP * scale:
