@@ -232,7 +232,8 @@ class TimedLatentMDP(InUnits):
         shift = (found.reward_shift - self.reward_shift) / self.reward_scale
         reward, terminal = self.columns.reward, self.terminal
         if terminal is not None:  # sums with them are rounded: that must not lead outside [0, 1]
-            rounding = 2.0**-48 * (abs(shift) + np.abs(reward).max() + np.abs(terminal).max())
+            largest = float(np.abs(reward).max() + np.abs(terminal).max())
+            rounding = 2.0**-48 * (abs(shift) + largest)
             shift, scale = shift - rounding, scale + 2 * (self.H + 1) * rounding
             terminal = terminal / scale
         return self._with(
