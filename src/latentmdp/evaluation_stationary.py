@@ -16,6 +16,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
+from latentmdp.policy_simplify import follow_edges
 
 MOST_FACTORED = 1_000  # nodes; a full factor of so many takes 8 MB
 
@@ -74,15 +75,9 @@ def discounted_reach(model: LatentMDP, policy: PolicyGraph) -> Floats:
         found = solve_chain(steps, model.discount, start[:, m], transposed=True)
         possible = start[:, m] > 0.0
         positive = steps.prob > 0.0
-        _follow(possible, steps.node[positive], steps.after[positive])
+        follow_edges(possible, steps.node[positive], steps.after[positive])
         reach[possible, m] = np.maximum(found[possible], np.finfo(float).tiny)
     return reach
-
-
-def _follow(possible: np.ndarray, node: Ints, after: Ints) -> None:
-    from latentmdp.policy_stationary import follow_edges
-
-    follow_edges(possible, node, after)
 
 
 def solve_chain(steps: Steps, d: float, right: Floats, transposed: bool = False) -> Floats:

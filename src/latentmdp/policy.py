@@ -10,7 +10,7 @@ them, in circles too, and there is one default node per state. It is what models
 are played with (`H` is `math.inf`); in a model with one it is played until then.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,22 +20,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp.availability import Mask
-from latentmdp.belief import initial_belief, reach_weights, update_belief
+from latentmdp.belief import initial_belief, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.horizons import WITHOUT_END, is_infinite
 from latentmdp.numbering import Numbering, in_numbers_of
+from latentmdp.policy_check import check_graph, check_range, check_shapes, indices
 from latentmdp.policy_dot import to_dot
 from latentmdp.policy_fold import fold
 from latentmdp.policy_frame import policy_frame
-from latentmdp.policy_stationary import (
-    follow_edges,
-    merge_stationary,
-    stationary_table,
-    unrolled,
-)
-from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary, place
+from latentmdp.policy_simplify import merged, merged_stationary, pruned
+from latentmdp.policy_stationary import stationary_table, unrolled
+from latentmdp.timed import AnyModel, TimedLatentMDP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,8 +118,8 @@ class PolicyGraph:
     ) -> "PolicyGraph":
         """From arrays with nodes and successors in any order; sorts and checks. `O(N + E)` logs."""
         parts = (step, state, action, indptr, symbol, next, node, root, default)
-        a = {name: _indices(name, part) for name, part in zip(POLICY_PARTS, parts, strict=True)}
-        _check_shapes(a)
+        a = {name: indices(name, part) for name, part in zip(POLICY_PARTS, parts, strict=True)}
+        check_shapes(a)
         order = np.argsort(a["step"], kind="stable")
         new_id = np.empty_like(order)
         new_id[order] = np.arange(len(order))
@@ -132,7 +129,7 @@ class PolicyGraph:
         sorted_indptr = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(degree[order], out=sorted_indptr[1:])
         for name in ("node", "root", "default"):
-            _check_range(name, a[name], len(order))
+            check_range(name, a[name], len(order))
         graph = cls(
             a["step"][order],
             a["state"][order],
@@ -145,7 +142,7 @@ class PolicyGraph:
             new_id[a["default"]],
             bool(stationary),
         )
-        graph._check()
+        check_graph(graph)
         return graph._freeze()
 
     @classmethod
@@ -153,10 +150,10 @@ class PolicyGraph:
         """The Markov policy with actions `table (H, S)`; `(1, S)` or `(S,)` if stationary."""
         if stationary:
             return stationary_table(table)
-        actions = _indices("table", table)
+        actions = indices("table", table)
         if actions.ndim != 2 or 0 in actions.shape:
             raise ModelError(f"table must have the shape (H, S); it is {actions.shape}")
-        _check_range("table", actions, None)
+        check_range("table", actions, None)
         actions.setflags(write=False)
         return cls._markov(actions.reshape(-1), *actions.shape)
 
@@ -295,92 +292,11 @@ class PolicyGraph:
 
         With a `model`, also without successors on observations that it gives probability zero.
         """
-        by_step = self.stationary and isinstance(model, TimedLatentMDP)
-        if model is not None and (self.numbering is not None or by_step):
-            return self.for_model(model).prune(model)
-        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-        keep = self.node != self.default[self.step_after(self.step[owner]), self.next]
-        if model is not None:
-            keep &= self._possible(model, owner)
-        reached = np.zeros(self.N, dtype=bool)
-        reached[self.root] = True
-        reached[self.default] = True
-        if self.stationary:
-            follow_edges(reached, owner[keep], self.node[keep])
-        for t in range(0 if self.stationary else self.H - 1):
-            lo, hi = np.searchsorted(self.step, (t, t + 1))
-            e = np.arange(self.indptr[lo], self.indptr[hi])
-            e = e[keep[e] & reached[owner[e]]]
-            reached[self.node[e]] = True
-        keep &= reached[owner]
-        return self._select(reached, keep, owner, np.arange(self.N))
-
-    def _possible(self, model: "AnyModel", owner: Ints) -> np.ndarray:
-        """`(E,)` whether some context that can be at the owner can show the observation."""
-        g, state = reach_weights(model, self), place(model, self.step, self.state)
-        possible = np.zeros(len(self.node), dtype=bool)
-        model = ordinary(model)
-        for m in range(model.M):
-            row = (m * model.S + state) * model.A + self.action
-            length = model.indptr[row + 1] - model.indptr[row]
-            width = int(max(model.symbol.max(), self.symbol.max(initial=0))) + 1
-            at = np.repeat(np.arange(self.N), length)
-            i = np.arange(len(at)) - np.repeat(np.cumsum(length) - length, length)
-            i += np.repeat(model.indptr[row], length)
-            seen = ((at * width + model.symbol[i]) * self.S + model.next[i] % self.S)[g[at, m] > 0]
-            possible |= np.isin((owner * width + self.symbol) * self.S + self.next, seen)
-        return possible
+        return pruned(self, model)
 
     def merge(self) -> "PolicyGraph":
         """With equivalent nodes merged: same step, state, action and merged successors."""
-        if self.stationary:
-            return merge_stationary(self)
-        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-        kind = np.arange(self.N)  # the representative of each node
-        for t in range(self.H - 1, -1, -1):
-            lo, hi = np.searchsorted(self.step, (t, t + 1))
-            first: dict[Hashable, int] = {}
-            after = kind[self.default[t + 1]] if t + 1 < self.H else None
-            for n in range(lo, hi):
-                edges: Hashable = ()
-                i, j = self.indptr[n], self.indptr[n + 1]
-                if j > i and after is not None:
-                    to = kind[self.node[i:j]]
-                    differs = to != after[self.next[i:j]]
-                    edges = tuple(
-                        x[differs].tobytes() for x in (self.symbol[i:j], self.next[i:j], to)
-                    )
-                    edges = edges if differs.any() else ()
-                kind[n] = first.setdefault((self.state[n], self.action[n], edges), n)
-        kept = kind == np.arange(self.N)
-        keep = kept[owner] & (
-            kind[self.node] != kind[self.default[self.step_after(self.step[owner]), self.next]]
-        )
-        return self._select(kept, keep, owner, kind).prune()
-
-    def _select(
-        self, nodes: np.ndarray, edges: np.ndarray, owner: Ints, kind: Ints
-    ) -> "PolicyGraph":
-        """The graph on the chosen nodes and edges, every node replaced by its kind."""
-        new_id = np.cumsum(nodes) - 1
-        degree = np.bincount(owner[edges], minlength=self.N)[nodes]
-        indptr = np.zeros(len(degree) + 1, dtype=np.int64)
-        np.cumsum(degree, out=indptr[1:])
-        graph = PolicyGraph(
-            self.step[nodes],
-            self.state[nodes],
-            self.action[nodes],
-            indptr,
-            self.symbol[edges],
-            self.next[edges],
-            new_id[kind[self.node[edges]]],
-            new_id[kind[self.root]],
-            new_id[kind[self.default]],
-            self.stationary,
-        )._freeze()
-        if self.numbering is not None:
-            return graph.numbered_by(self.numbering)
-        return graph if self.model is None else graph.for_model(self.model)
+        return merged_stationary(self) if self.stationary else merged(self)
 
     # ------------------------------------------------------------------ showing, saving
 
@@ -429,34 +345,10 @@ class PolicyGraph:
         kind += ", stationary" * self.stationary
         return f"PolicyGraph({kind}, N={self.N}, edges={len(self.node)}, H={self.H}, S={self.S})"
 
-    # ------------------------------------------------------------------ checking
-
     def _freeze(self) -> "PolicyGraph":
         for name in POLICY_PARTS:
             getattr(self, name).flags.writeable = False
         return self
-
-    def _check(self) -> None:
-        H, S = self.default.shape
-        if self.stationary and H != 1:
-            raise ModelError(
-                f"default must have the shape (1, S) in a stationary policy; it is ({H}, {S})"
-            )
-        for name in ("step", "state", "action", "symbol", "next"):
-            limit = {"step": H, "state": S, "next": S}.get(name)
-            _check_range(name, getattr(self, name), limit)
-        owner = np.repeat(np.arange(self.N), np.diff(self.indptr))
-        _check_places("root", self.root, self.step[self.root], 0)
-        _check_places("root", self.root, self.state[self.root], np.arange(S))
-        _check_places("default", self.default, self.step[self.default], np.arange(H)[:, None])
-        _check_places("default", self.default, self.state[self.default], np.arange(S))
-        after = self.step_after(self.step[owner])
-        _check_places("successor", self.node, self.step[self.node], after)
-        _check_places("successor", self.node, self.state[self.node], self.next)
-        same = (np.diff(owner) == 0) & (np.diff(self.symbol) == 0) & (np.diff(self.next) == 0)
-        if same.any():
-            n = int(owner[np.argmax(same)])
-            raise ModelError(f"node {n} must have one successor per (symbol, next); it has two")
 
 
 @lru_cache(maxsize=16)
@@ -471,45 +363,6 @@ def _markov_skeleton(H: int, S: int) -> dict[str, Ints]:
     for part in parts.values():
         part.flags.writeable = False
     return parts
-
-
-def _indices(name: str, value: ArrayLike) -> Ints:
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ModelError(f"{name} must hold whole numbers; its type is {array.dtype}")
-    return np.array(array, dtype=np.int64, order="C")
-
-
-def _check_shapes(a: dict[str, Ints]) -> None:
-    if a["default"].ndim != 2 or 0 in a["default"].shape:
-        raise ModelError(f"default must have the shape (H, S); it is {a['default'].shape}")
-    n, e = len(np.atleast_1d(a["step"])), len(np.atleast_1d(a["node"]))
-    shapes = {"step": (n,), "state": (n,), "action": (n,), "indptr": (n + 1,)}
-    shapes |= {"symbol": (e,), "next": (e,), "node": (e,), "root": (a["default"].shape[1],)}
-    for name, shape in shapes.items():
-        if a[name].shape != shape:
-            raise ModelError(f"{name} must have the shape {shape}; it is {a[name].shape}")
-    p = a["indptr"]
-    if p[0] != 0 or p[-1] != e or (np.diff(p) < 0).any():
-        raise ModelError(f"indptr must rise from 0 to {e}, the number of successors")
-
-
-def _check_range(name: str, array: Ints, below: int | None) -> None:
-    bad = (array < 0) if below is None else (array < 0) | (array >= below)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        most = "" if below is None else f" and at most {below - 1}"
-        raise ModelError(f"{name}{list(where)} must be at least 0{most}; it is {array[where]}")
-
-
-def _check_places(name: str, nodes: Ints, found: Ints, wanted: Any) -> None:
-    bad = found != wanted
-    if bad.any():
-        where = np.argwhere(bad)[0]
-        raise ModelError(
-            f"{name} {[int(i) for i in where]} must lead to a node of its own step and state; "
-            f"it leads to node {nodes[tuple(where)]}"
-        )
 
 
 POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name != "stationary")
