@@ -261,11 +261,20 @@ def test_time_kept_back_for_the_end_is_used_when_the_end_is_short(monkeypatch):
     model = model.replace(discount=0.97, horizon=math.inf, max_return=None)
     statuses, run = [], stationary._run
 
+    class Ticking(stationary.Budget):  # whatever else the machine does
+        looks = 0
+
+        @property
+        def seconds(self):
+            self.looks += 1
+            return 0.01 * self.looks
+
     def watched(*arguments):
         statuses.append(run(*arguments))
         return statuses[-1]
 
     monkeypatch.setattr(stationary, "_run", watched)
+    monkeypatch.setattr(stationary, "Budget", Ticking)
     monkeypatch.setattr(stationary, "EVALUATION_SECONDS", 1.0)  # far too long: half is kept back
     plan = plan_stationary(model, gap=1e-9, time_limit=2.0)
     assert len(statuses) > 1  # it went on
