@@ -182,15 +182,23 @@ def _shown(p: Pomdp, rows: Ints, of_state: Ints, classes: int) -> tuple[Ints, _U
 
 
 def _what_moves(p: Pomdp, members: Ints, unclear: _Unclear) -> str:
-    """Why there is no latent MDP: a label does not tell two states of one class apart."""
+    """Why there is no latent MDP: a label does not tell two states of one class apart.
+
+    Names a transition between the two; else one into either of them, at which the label is seen;
+    else any that changes what they differ in.
+    """
     one, other, label = unclear
     moves, columns = _Moves(p), p.columns()
-    mine = np.isin(moves.before, members)
+    mine = np.isin(moves.before, members) & (moves.before != moves.after)
     differ = [i for i, column in enumerate(columns) if column[one] != column[other]]
-    candidates = [(differ[0], mine & (moves.before == one) & (moves.after == other))]
-    candidates += [
-        (i, mine & (columns[i][moves.before] != columns[i][moves.after])) for i in differ
-    ]
+    between = (moves.before == one) & (moves.after == other)
+    between |= (moves.before == other) & (moves.after == one)
+    shown = np.isin(np.arange(p.A * p.S), _rows_that_show(p, label))
+    into = ((moves.after == one) | (moves.after == other)) & shown[moves.action * p.S + moves.after]
+    changes = [(i, columns[i][moves.before] != columns[i][moves.after]) for i in differ]
+    candidates = [(i, mine & between) for i in differ[:1]]
+    candidates += [(i, mine & into & changed) for i, changed in changes]
+    candidates += [(i, mine & changed) for i, changed in changes]
     i, k = next((i, int(np.argmax(found))) for i, found in candidates if found.any())
     before, after = int(moves.before[k]), int(moves.after[k])
     variable = p.variables[i]
@@ -201,8 +209,16 @@ def _what_moves(p: Pomdp, members: Ints, unclear: _Unclear) -> str:
         if v.is_seen
     ]
     at = f" at {', '.join(place)}" if place else ""
+    alike = {one: other, other: one}.get(after, before)  # what it could be just as well
+    later = "" if after in (one, other) else "later "
     return (
         f"it is no latent MDP: {what} must stay as it is or be seen, but action "
         f"{p.actions[int(moves.action[k])]!r}{at} leads from {p.values(before)[i]!r} to "
-        f"{p.values(after)[i]!r}, and what is seen ({p.labels[label]!r}) does not tell"
+        f"{p.values(after)[i]!r}, and what is seen {later}({p.labels[label]!r}) does not tell"
+        + (f" it from {p.values(alike)[i]!r}" if alike != before else "")
     )
+
+
+def _rows_that_show(p: Pomdp, label: int) -> Ints:
+    """The rows `action * S + next` of `Z` in which the label can be seen."""
+    return np.searchsorted(p.Z.start, np.flatnonzero(p.Z.column == label), side="right") - 1
