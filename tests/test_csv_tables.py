@@ -6,6 +6,7 @@ import pytest
 import latentmdp as lm
 from cli_answers import last_json, only_line
 from latentmdp import cli
+from latentmdp.formats.csv import not_in_csv
 
 HEADER = "idstatefrom,idaction,idoutcome,idstateto,probability,reward\n"
 NAMED = HEADER + (
@@ -135,6 +136,19 @@ def test_names_that_would_come_back_as_others_are_left_out(tmp_path):
     (tmp_path / "kept").mkdir()
     lm.save(kept, tmp_path / "kept" / "m.csv")
     assert lm.load(tmp_path / "kept" / "m.csv").context_names == kept.context_names
+
+
+def test_names_in_another_order_are_left_out(tmp_path):
+    """Names are numbered as they appear; a policy's actions must mean the same after a detour."""
+    model = lm.LatentMDP.from_arrays(
+        np.full((1, 2, 2, 2), 0.5), np.eye(2)[None], [1.0], [[1.0, 0.0]], 2, max_return=None,
+        allowed=[[False, True], [True, True]], action_names=["stay", "go"], state_names=["x", "y"],
+    )  # fmt: skip
+    lm.save(model, tmp_path / "m.csv")
+    again = lm.load(tmp_path / "m.csv")
+    assert (again.action_names, again.state_names) == (None, ("x", "y"))
+    assert not_in_csv(model) == ["action_names"]
+    assert again.replace(action_names=model.action_names) == model
 
 
 def test_named_and_numbered_tables_say_the_same(tmp_path):

@@ -191,6 +191,17 @@ def test_numbers_of_any_kind():
     assert lm.LatentMDP.from_frame(truths, H).action_names == ("False", "True")
 
 
+def test_names_keep_their_numbers_where_they_appear_in_another_order():
+    """The first state lacks the first action: as categories, names come back in order."""
+    model = lm.LatentMDP.from_arrays(
+        np.full((1, 2, 2, 2), 0.5), np.eye(2)[None], [1.0], [[1.0, 0.0]], 2, max_return=None,
+        allowed=[[False, True], [True, True]], action_names=["stay", "go"], state_names=["x", "y"],
+    )  # fmt: skip
+    frame = model.to_frame()
+    assert list(frame.action[:3]) == ["go", "go", "stay"]
+    assert back(frame, model) == model
+
+
 def test_categories_keep_their_order():
     order = ["right", "left", "end", "never used"]
     frame = ROWS.assign(

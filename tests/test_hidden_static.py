@@ -172,6 +172,30 @@ def test_what_moves_unseen_is_named(tmp_path, change, said):
     assert said in str(error.value)
 
 
+def test_a_transition_to_a_state_that_looks_like_another_is_named(tmp_path):
+    """The end looks like the beginning; the hall between them has a look of its own."""
+    text = """discount: 0.9
+states: door hall end
+actions: wait go
+observations: wall light
+start: door
+T: wait identity
+T: go : door : hall 1
+T: go : hall : end 1
+T: go : end : end 1
+O: * : * : wall 1
+O: * : hall : wall 0
+O: * : hall : light 1
+R: go : hall : * : * 1
+"""
+    with pytest.raises(lm.ModelError) as error:
+        load(tmp_path, text)
+    assert (
+        "action 'go' leads from 'hall' to 'end', and what is seen ('wall') does not tell it from "
+        "'door'" in str(error.value)
+    )
+
+
 def test_the_variable_that_moves_unseen_is_named(tmp_path):
     mode = table("mode_1", "action pos_0 mode_0", "* * - -:identity", "go s1 good -:0 1")
     moving = table("pos_1", "pos_0", "s0 s1:1", "s1 s1:1", "s2 s2:1")

@@ -85,6 +85,23 @@ def test_a_policy_for_what_we_wrote_ourselves(tmp_path):
     assert found == pytest.approx(alpha_value(again, vectors))
 
 
+def test_without_a_last_step_the_policy_is_stationary(tmp_path, monkeypatch):
+    """Worth what many steps are worth; beliefs of later steps lead back to the nearest ones."""
+    (tmp_path / "m.pomdp").write_text(SENSOR)
+    endless = lm.load(tmp_path / "m.pomdp")
+    vectors = [(0, 0, [0, 0]), (1, 0, [-20, 2]), (2, 0, [2, -20])]
+    (tmp_path / "p.policyx").write_text(policyx(vectors, 2))
+    policy = lm.load_policy(tmp_path / "p.policyx", endless)
+    assert policy.stationary
+    steps = endless.replace(horizon=600)
+    expected = lm.evaluate(steps, lm.load_policy(tmp_path / "p.policyx", steps)).value
+    assert lm.evaluate(endless, policy).value == pytest.approx(expected, abs=1e-6)
+    monkeypatch.setattr("latentmdp.formats.belief_policy.MOST_STEPS", 12)
+    short = lm.load_policy(tmp_path / "p.policyx", endless)
+    assert policy.N > short.N
+    assert lm.evaluate(endless, short).value == pytest.approx(expected, rel=0.01)
+
+
 def test_with_few_nodes_similar_beliefs_share_them():
     """Every such graph is a policy of its own; the more nodes, the nearer to the rule."""
     model = lm.make("garnet:states=3,actions=2,contexts=3,horizon=8,seed=1,shared_support=1")
@@ -155,3 +172,6 @@ def test_the_published_policy_is_worth_what_it_says(data):
     assert round(max(choose._values[0].T @ model.w), 4) == 41.8128
     policy = lm.load_policy(folder / "2states2actions.policyx", model)
     assert 41.8275 < lm.evaluate(model, policy).value < 41.829
+    endless = lm.load(folder / "2states2actions.pomdpx")
+    policy = lm.load_policy(folder / "2states2actions.policyx", endless)
+    assert 41.8275 < lm.evaluate(endless, policy).value < 41.829

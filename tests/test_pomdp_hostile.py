@@ -28,6 +28,11 @@ def changed(*change):
         ("# nothing but a comment", "states must be given before start, T, O and R"),
         ("states: 2\nactions: 2\n", "the discount must be given; the file has none"),
         ("discount: 0.9\nstates: 2\n", "actions must be given before"),
+        ("discount: 1\nstates: 2\nactions: 1\nT: 0 identity\nO: 0 uniform", "line 5: observations"),
+        (
+            "discount: 1\nstates: 2\nactions: 1\nT: 0 identity\n\nO: 0 : 1 : 1 1\n",
+            "line 6: observations must be given before O",
+        ),
         (changed("discount: 0.9", "discount: high"), "line 1: discount must have 1 finite numbers"),
         (changed("discount: 0.9", "discount 0.9"), "line 1: a colon must follow 'discount'"),
         (changed("discount: 0.9", "discount: 1.5"), "discount must be above 0 and at most 1"),
@@ -105,8 +110,12 @@ def test_lines_are_counted_in_long_files(tmp_path):
 
 
 def test_text_that_is_none(tmp_path):
-    (tmp_path / "m.pomdp").write_bytes(SAID.encode() + b"# \xff\xfe")
+    (tmp_path / "m.pomdp").write_bytes(SAID.encode().replace(b"left", b"l\xe9ft"))
     assert "must be UTF-8 text" in refused(tmp_path / "m.pomdp", horizon=3)
+    (tmp_path / "m.pomdp").write_bytes(
+        b"# Chad\xe8s, \x93A Tutorial\x94\n" + SAID.encode() + b"#\xff"
+    )
+    assert lm.load(tmp_path / "m.pomdp", horizon=3).M == 2  # comments in any encoding
     (tmp_path / "m.pomdp").write_bytes(b"\xef\xbb\xbf" + SAID.encode())
     assert lm.load(tmp_path / "m.pomdp", horizon=3).M == 2  # a byte order mark does no harm
     (tmp_path / "m.pomdp").write_bytes(SAID.replace("\n", "\r\n").encode())

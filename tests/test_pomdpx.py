@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import latentmdp as lm
 from latentmdp.formats import pomdpx_entries
 from latentmdp.formats.pomdpx import read_pomdpx
 from pomdp_samples import MODE_DIAGRAM, POS_DIAGRAM, document, reward, table
@@ -83,6 +84,18 @@ def test_first_values_may_depend_on_each_other(read):
     assert read(first=first)[2].start.reshape(3, 2).tolist() == [[0, 0.4], [0.2, 0], [0, 0.4]]
     first = (table("pos_0", "null", "s2:1"), table("mode_0", "null", "good:0.5", "bad:0.5"))
     assert read(first=first)[2].start.reshape(3, 2).tolist() == [[0, 0], [0, 0], [0.5, 0.5]]
+
+
+def test_blank_lines_at_the_top_and_other_words_for_true(tmp_path):
+    file = tmp_path / "m.pomdpx"
+    file.write_text("\n  \n" + document().replace('fullyObs="true"', 'fullyObs="1"'))
+    assert lm.load(file, horizon=2).S == 7
+    file.write_text("\n\n" + document().replace("<Discount>", "<Discont>"))
+    with pytest.raises(lm.ModelError, match=r"line 5: <Discont> must not stand inside <pomdpx>"):
+        lm.load(file, horizon=2)
+    file.write_text("\n\n" + document() + "<")
+    with pytest.raises(lm.ModelError, match=rf"at line {document().count(chr(10)) + 3}: "):
+        lm.load(file, horizon=2)
 
 
 def test_readings_that_say_nothing_are_left_out(read):

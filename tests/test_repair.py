@@ -142,6 +142,20 @@ def test_files_with_nearly_right_rows(tmp_path, capsys, ending):
             assert command([*words, "--normalize-rows"]) == 0
 
 
+@pytest.mark.parametrize("ending", ["csv", "pomdp", "pomdpx"])
+def test_files_printed_with_four_digits_on_the_command_line(tmp_path, capsys, ending):
+    file = tmp_path / f"m.{ending}"
+    lm.save(build(horizon=3, discount=0.5, observe_rewards=False), file)
+    file.write_text(file.read_text().replace("0.25", "0.2501"))
+    words = ["show", str(file), "--horizon", "3"]
+    assert command(words) == 2
+    assert "--normalize-rows, divides" in capsys.readouterr().err
+    with pytest.warns(RepairWarning):
+        assert command([*words, "--normalize-rows"]) == 0
+    file.write_text(file.read_text().replace("0.2501", "0.253"))
+    assert command([*words, "--normalize-rows"]) == 2
+
+
 @pytest.mark.parametrize("ending", ["pomdp", "pomdpx"])
 def test_pomdps_printed_with_three_digits(tmp_path, ending):
     """Their readers divide by sums that are off in the sixth digit; others must be allowed."""

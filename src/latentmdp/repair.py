@@ -15,6 +15,7 @@ from latentmdp.errors import ModelError, RepairWarning
 
 Floats = NDArray[np.float64]
 NEARLY = 1e-2  # a sum that is off by less is likely meant to be 1
+PRINTED = 1e-3  # what --normalize-rows allows: sums of a few numbers printed with four digits
 
 
 class Repairs:
@@ -63,7 +64,7 @@ class Repairs:
     def _found(self, total: float) -> str:
         found, off = f"it sums to {total!r}", abs(total - 1.0)
         if self.limit == 0.0 and off <= NEARLY:
-            option = ", --normalize-rows," if off <= 1e-6 else ""
+            option = ", --normalize-rows," if off <= PRINTED else ""
             enough = f"1e{max(math.ceil(math.log10(off)), -6)}"
             return f"{found} (normalize={enough}{option} divides nearly right ones by it)"
         if 0.0 < self.limit < math.inf:

@@ -1,6 +1,6 @@
 """Models as pandas tables, one row per outcome; see `to_frame` of both kinds of models."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,7 @@ def model_frame(model: "LatentMDP", names: bool = True) -> "pd.DataFrame":
     context, state = np.divmod(pair, model.S)
     return pd.DataFrame(
         {
-            "context": named(model.context_names if names else None, context),
-            "state": named(model.state_names if names else None, state),
-            "action": named(model.action_names if names else None, action),
-            "next_state": named(model.state_names if names else None, model.next[listed]),
+            **_labels(model, names, context, state, action, model.next[listed]),
             "probability": model.prob[listed],
             "reward": model.reward[listed],
             "weight": model.w[context],
@@ -44,16 +41,48 @@ def timed_frame(model: "TimedLatentMDP", names: bool = True) -> "pd.DataFrame":
     return pd.DataFrame(
         {
             "step": c.step,
-            "context": named(model.context_names if names else None, c.context),
-            "state": named(model.state_names if names else None, c.state),
-            "action": named(model.action_names if names else None, c.action),
-            "next_state": named(model.state_names if names else None, c.next),
+            **_labels(model, names, c.context, c.state, c.action, c.next),
             "probability": c.prob.copy(),
             "reward": c.reward.copy(),
             "weight": model.w[c.context],
             "first": model.nu[c.context, c.state],
         }
     )
+
+
+def _labels(
+    model: "LatentMDP | TimedLatentMDP",
+    names: bool,
+    context: Ints,
+    state: Ints,
+    action: Ints,
+    following: Ints,
+) -> dict[str, Any]:
+    """The columns of names, or of numbers.
+
+    Whoever reads the table numbers names as they appear. Where that is another order than the
+    model's, they are categories, which keep theirs.
+    """
+    import pandas as pd  # loads slowly
+
+    columns: dict[str, Any] = {}
+    for labels, part in (
+        (model.context_names, {"context": context}),
+        (model.state_names, {"state": state, "next_state": following}),
+        (model.action_names, {"action": action}),
+    ):
+        chosen = labels if names else None
+        columns |= {name: named(chosen, numbers) for name, numbers in part.items()}
+        if chosen and len(set(chosen)) == len(chosen) and not in_order(*part.values()):
+            for name in part:
+                columns[name] = pd.Categorical(columns[name], categories=list(chosen))
+    return {name: columns[name] for name in ("context", "state", "action", "next_state")}
+
+
+def in_order(*columns: Ints) -> bool:
+    """Whether all numbers first appear in ascending order, column after column."""
+    first = np.unique(np.concatenate(columns), return_index=True)[1]
+    return bool((np.diff(first) > 0).all())
 
 
 def named(names: tuple[str, ...] | None, numbers: Ints) -> Array:

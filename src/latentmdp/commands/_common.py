@@ -167,7 +167,7 @@ NormalizeRows = Annotated[
     bool,
     typer.Option(
         "--normalize-rows",
-        help="Divide distributions of a file that sum to 1 within 1e-6 by their sum, and say so.",
+        help="Divide distributions of a file that sum to 1 within 0.001 by their sum, and say so.",
     ),
 ]
 Start = Annotated[
@@ -194,8 +194,6 @@ AsJson = Annotated[
 
 # ---------------------------------------------------------------------- models
 
-NEARLY_ONE = 1e-6  # how far --normalize-rows lets a sum be from 1
-
 
 def read_model(
     source: str,
@@ -208,6 +206,7 @@ def read_model(
     """The model that MODEL and its options name: a domain's spec string, else a file."""
     from latentmdp.builtin_domains import DOMAINS, make
     from latentmdp.formats import ENDINGS, load
+    from latentmdp.repair import PRINTED
 
     observe = None if hidden_rewards is None else not hidden_rewards
     ending = Path(source).suffix.lower()
@@ -218,7 +217,7 @@ def read_model(
     if ending in ENDINGS or os.sep in source or os.path.exists(source):
         return load(
             source, observe_rewards=observe, horizon=horizon, discount=discount, start=start,
-            normalize=NEARLY_ONE if normalize_rows else False,
+            normalize=PRINTED if normalize_rows else False,
         )  # fmt: skip
     try:
         make(source)

@@ -4,8 +4,12 @@ The graph grows step by step. Histories with the same belief share a node; there
 beliefs, and then similar ones do too: the more alike, the likelier and the earlier they are. The
 rule is asked at the exact belief of each node, given all histories that lead there. So this is a
 policy with a finite memory, which `evaluate` evaluates exactly, and nearly the rule's own.
+
+Without a last step the graph grows until all that can still be earned is next to nothing, or for
+`MOST_STEPS` steps. What follows leads back to the nodes of its last layer with the nearest beliefs.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +17,7 @@ import numpy as np
 from latentmdp.belief import initial_belief
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.horizons import needs_finite
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
@@ -22,6 +26,8 @@ Rule = Callable[[Ints, Floats], Ints]  # states (n,), beliefs (n, M): actions (n
 MOST_NODES = 200_000
 MOST_NUMBERS = 1 << 24  # in the weights of one step
 FINEST = 2.0**-40  # beliefs that are closer are the same
+TAIL = 1e-9  # without a last step: the discount of the steps that the graph leaves out
+MOST_STEPS = 2_000  # of the graph, without a last step
 
 # How much coarser unlikely and late beliefs are. With 50,000 nodes for the published problem of
 # docs/from_sarsop.md the policy loses 0.0024 with 0.0, 0.0017 with 0.25 and 0.0019 with 0.5.
@@ -36,8 +42,7 @@ def policy_from_beliefs(
     Observations that the model does not expect are answered by the rule at the prior belief (or by
     action 0).
     """
-    needs_finite(model, "a policy that is read as a rule for beliefs")
-    S = model.S
+    S, H = model.S, _steps(model)
     first = (model.w[:, None] * model.nu).T  # (S, M)
     beliefs = [initial_belief(model, s) for s in range(S)]
     prior = np.array([model.w if belief is None else belief for belief in beliefs])
@@ -47,8 +52,9 @@ def policy_from_beliefs(
     weight = first[state]
     root = np.arange(S)
     root[state] = S + np.arange(len(state))
-    steps, edges, nodes, cell = [], [], 0, FINEST
-    for t in range(model.H):
+    steps, nodes, cell = [], 0, FINEST
+    edges: list[tuple[Ints, ...]] = []
+    for t in range(H):
         action = choose(state, weight / weight.sum(axis=1, keepdims=True))
         if (action < 0).any():
             s = int(state[np.argmax(action < 0)])
@@ -56,12 +62,17 @@ def policy_from_beliefs(
             raise ModelError(
                 f"the policy must have an action in state {name}, which can be reached"
             )
-        steps.append((np.append(np.arange(S), state), np.append(default_action, action)))
+        steps.append((state, action))
         nodes += len(state)
-        if t == model.H - 1:
+        if t == H - 1 and not is_infinite(model.horizon):
             break
         owner, symbol, following, after = observations.of(state, action, weight)
-        share = max(4.0 / (model.H - t), 1.0 - model.discount**0.5)  # of the nodes that are left
+        if t == H - 1:
+            place = _nearest(state, weight, following, after)
+            known = place >= 0  # else the default nodes answer
+            edges.append(tuple(x[known] for x in (owner, symbol, following, place)))
+            break
+        share = max(4.0 / (H - t), 1.0 - model.discount**0.5)  # of the nodes that are left
         most = max(64, int(min(share, 1.0) * (most_nodes - nodes)))
         most = min(most, MOST_NUMBERS // (model.M * model.Gamma))
         cell = max(cell / 4, FINEST)
@@ -71,7 +82,7 @@ def policy_from_beliefs(
         state[place] = following
         weight = np.zeros((len(state), model.M))
         np.add.at(weight, place, after)
-    return _graph(model, steps, edges, root)
+    return _graph(model, default_action, steps, edges, root)
 
 
 class _Observations:
@@ -131,28 +142,62 @@ def _merged(
         cell *= 2.0
 
 
+def _nearest(state: Ints, weight: Floats, following: Ints, after: Floats) -> Ints:
+    """For each of the beliefs that follow, the one of the same state that is nearest; else -1."""
+    from scipy.spatial import KDTree
+
+    belief, wanted = (x / x.sum(axis=1, keepdims=True) for x in (weight, after))
+    place = np.full(len(following), -1)
+    for s in np.unique(following):
+        here, asked = np.flatnonzero(state == s), following == s
+        if len(here):
+            place[asked] = here[KDTree(belief[here]).query(wanted[asked])[1]]
+    return place
+
+
+def _steps(model: LatentMDP) -> int:
+    """The steps for which the graph keeps beliefs apart."""
+    if not is_infinite(model.horizon):
+        return model.H
+    if model.discount <= TAIL:
+        return 1
+    return min(math.ceil(math.log(TAIL) / math.log(model.discount)), MOST_STEPS)
+
+
 def _graph(
     model: LatentMDP,
+    default_action: Ints,
     steps: list[tuple[Ints, Ints]],
-    edges: list[tuple[Ints, Ints, Ints, Ints]],
+    edges: list[tuple[Ints, ...]],
     root: Ints,
 ) -> PolicyGraph:
-    """The graph; at each step the default nodes come first, then those with memory."""
-    S = model.S
-    sizes = np.array([len(state) for state, _ in steps])
+    """The graph; at each step the default nodes come first, then those with memory.
+
+    Without a last step it is stationary, and has its default nodes once.
+    """
+    S, stationary = model.S, is_infinite(model.horizon)
+    defaults = np.full(len(steps), S)  # at each step
+    defaults[1:] = 0 if stationary else S
+    sizes = defaults + np.array([len(state) for state, _ in steps])
     start = np.cumsum(sizes) - sizes
+    first = start + defaults  # the first node with memory
+    then = np.append(first[1:], first[-1])  # where successors are
+    state = [np.append(np.arange(n), s) for n, (s, _) in zip(defaults, steps, strict=True)]
+    action = [np.append(default_action[:n], a) for n, (_, a) in zip(defaults, steps, strict=True)]
+    step = np.arange(len(steps)) * (not stationary)
     nothing = np.zeros(0, dtype=np.int64)
-    owner = np.concatenate([nothing, *(start[t] + S + e[0] for t, e in enumerate(edges))])
-    node = np.concatenate([nothing, *(start[t + 1] + S + e[3] for t, e in enumerate(edges))])
+    owner = np.concatenate([nothing, *(first[t] + e[0] for t, e in enumerate(edges))])
+    node = np.concatenate([nothing, *(then[t] + e[3] for t, e in enumerate(edges))])
     degree = np.bincount(owner, minlength=int(sizes.sum()))
     return PolicyGraph.from_arrays(
-        np.repeat(np.arange(model.H), sizes),
-        np.concatenate([state for state, _ in steps]),
-        np.concatenate([action for _, action in steps]),
+        np.repeat(step, sizes),
+        np.concatenate(state),
+        np.concatenate(action),
         np.concatenate([[0], np.cumsum(degree)]),
         np.concatenate([nothing, *(e[1] for e in edges)]),
         np.concatenate([nothing, *(e[2] for e in edges)]),
         node,
         root,
-        start[:, None] + np.arange(S),
+        start[defaults > 0, None] + np.arange(S),
+        stationary=stationary,
     ).for_model(model)

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
@@ -48,6 +48,7 @@ from latentmdp.outcome_table import (
     weights,
 )
 from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.to_frame import in_order
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
 LABELS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "idstate")
@@ -218,10 +219,36 @@ def save_csv(model: AnyModel, path: PathLike) -> None:
 
 def not_in_csv(model: AnyModel) -> list[str]:
     """What `save_csv` leaves out of this model."""
+    written = _names_to_write(model)
     parts = ("state_names", "action_names", "context_names")
-    lost = [part for part in parts if getattr(model, part) and not _writable(getattr(model, part))]
+    lost = [part for part in parts if getattr(model, part) and written[part] is None]
     lost += ["layout"] * (model.layout is not None)
     return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
+
+
+def _names_to_write(model: AnyModel) -> dict[str, tuple[str, ...] | None]:
+    """The names that come back as they are and in the same order, as they first appear."""
+    names = {
+        part: getattr(model, part) if _writable(getattr(model, part) or ()) else None
+        for part in ("context_names", "state_names", "action_names")
+    }
+    if any(names.values()):
+        state, action, following = _columns_in_file(model)
+        if not in_order(state, following):
+            names["state_names"] = None
+        if not in_order(action):
+            names["action_names"] = None
+    return names
+
+
+def _columns_in_file(model: AnyModel) -> tuple[Ints, Ints, Ints]:
+    """States, actions and next states of all lines."""
+    if isinstance(model, TimedLatentMDP):
+        return model.columns.state, model.columns.action, model.columns.next
+    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
+    listed = model.listed_rows[row]
+    state, action = np.divmod(row[listed] % (model.S * model.A), model.A)
+    return state, action, model.next[listed]
 
 
 def _writable(names: tuple[str, ...]) -> bool:
@@ -245,14 +272,12 @@ class _Labels:
     """Contexts, states and actions as a file has them: names, in quotes if need be, or numbers."""
 
     def __init__(self, model: AnyModel) -> None:
-        sizes = zip(("context", "state", "action"), model.sizes, strict=True)
-        self.contexts, self.states, self.actions = (
-            self._texts(getattr(model, f"{what}_names"), size) for what, size in sizes
-        )
+        names = zip(_names_to_write(model).values(), model.sizes, strict=True)
+        self.contexts, self.states, self.actions = (self._texts(*part) for part in names)
 
     @staticmethod
     def _texts(names: tuple[str, ...] | None, size: int) -> list[str]:
-        if names is None or not _writable(names):
+        if names is None:
             return [str(i) for i in range(size)]
         quoted = re.compile(r'[",\s]')
         return [

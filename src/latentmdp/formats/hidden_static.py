@@ -182,15 +182,28 @@ def _shown(p: Pomdp, rows: Ints, of_state: Ints, classes: int) -> tuple[Ints, _U
 
 
 def _what_moves(p: Pomdp, members: Ints, unclear: _Unclear) -> str:
-    """Why there is no latent MDP: a label does not tell two states of one class apart."""
+    """Why there is no latent MDP: a label does not tell two states of one class apart.
+
+    Names a transition between the two; else one from a state that may stay as well and show the
+    label then, too; else one into either of the two that shows it; else any that changes what they
+    differ in.
+    """
     one, other, label = unclear
     moves, columns = _Moves(p), p.columns()
-    mine = np.isin(moves.before, members)
+    mine = np.isin(moves.before, members) & (moves.before != moves.after)
     differ = [i for i, column in enumerate(columns) if column[one] != column[other]]
-    candidates = [(differ[0], mine & (moves.before == one) & (moves.after == other))]
-    candidates += [
-        (i, mine & (columns[i][moves.before] != columns[i][moves.after])) for i in differ
-    ]
+    between = (moves.before == one) & (moves.after == other)
+    between |= (moves.before == other) & (moves.after == one)
+    shown = np.isin(np.arange(p.A * p.S), _rows_that_show(p, label))
+    stays = np.zeros(p.A * p.S, dtype=bool)
+    stays[(moves.action * p.S + moves.before)[moves.before == moves.after]] = True
+    row, row_after = moves.action * p.S + moves.before, moves.action * p.S + moves.after
+    unseen = stays[row] & shown[row] & shown[row_after]
+    into = ((moves.after == one) | (moves.after == other)) & shown[row_after]
+    changes = [(i, columns[i][moves.before] != columns[i][moves.after]) for i in differ]
+    candidates = [(i, mine & between) for i in differ[:1]]
+    for kind in (unseen, into, np.ones_like(into)):
+        candidates += [(i, mine & kind & changed) for i, changed in changes]
     i, k = next((i, int(np.argmax(found))) for i, found in candidates if found.any())
     before, after = int(moves.before[k]), int(moves.after[k])
     variable = p.variables[i]
@@ -201,8 +214,17 @@ def _what_moves(p: Pomdp, members: Ints, unclear: _Unclear) -> str:
         if v.is_seen
     ]
     at = f" at {', '.join(place)}" if place else ""
+    told = between | unseen
+    alike = before if told[k] else {one: other, other: one}.get(after, before)
+    later = "" if told[k] or into[k] else "later "
     return (
         f"it is no latent MDP: {what} must stay as it is or be seen, but action "
         f"{p.actions[int(moves.action[k])]!r}{at} leads from {p.values(before)[i]!r} to "
-        f"{p.values(after)[i]!r}, and what is seen ({p.labels[label]!r}) does not tell"
+        f"{p.values(after)[i]!r}, and what is seen {later}({p.labels[label]!r}) does not tell"
+        + (f" it from {p.values(alike)[i]!r}" if alike != before else "")
     )
+
+
+def _rows_that_show(p: Pomdp, label: int) -> Ints:
+    """The rows `action * S + next` of `Z` in which the label can be seen."""
+    return np.searchsorted(p.Z.start, np.flatnonzero(p.Z.column == label), side="right") - 1

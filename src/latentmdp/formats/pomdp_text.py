@@ -170,7 +170,8 @@ class _Reader:
 
     def _statement(self) -> None:
         """One statement, or many that give one number each."""
-        cells = self.words.statements(self.name_of)
+        known = {key: self.name_of[key] for key in TABLES if key != "O" or self.has_observations}
+        cells = self.words.statements(known)
         if cells is not None:
             for table, columns in cells.items():
                 for column, more in zip(self.pending[table], columns, strict=True):
@@ -181,6 +182,8 @@ class _Reader:
         table = self.words.take()
         if table not in TABLES:
             raise ModelError(f"a statement must begin with T, O or R; found {table[:80]!r}")
+        if table == "O" and not self.has_observations:
+            raise ModelError("observations must be given before O; they are missing")
         self._add_pending(table)
         self.words.take_colon(table)
         names = self.name_of[table]

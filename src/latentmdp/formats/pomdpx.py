@@ -150,7 +150,7 @@ class _Reader:
             before, after = (
                 _attribute(kind, self.attributes, key) for key in ("vnamePrev", "vnameCurr")
             )
-            is_seen = self.attributes.get("fullyObs", "false").strip().lower() == "true"
+            is_seen = self.attributes.get("fullyObs", "").strip().lower() in ("true", "1")
             self.model.states.append(StateVariable(before, values, is_seen, after))
             new = [before, after]
         else:

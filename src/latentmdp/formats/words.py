@@ -1,6 +1,7 @@
 """The words of a text file, read piece by piece, with the line of whatever is refused.
 
-Words are separated by white space; a colon is a word of its own; `#` starts a comment.
+Words are separated by white space; a colon is a word of its own; `#` starts a comment. Words are
+UTF-8; comments may be in any encoding, as they are in published files.
 """
 
 import os
@@ -20,7 +21,7 @@ from latentmdp.formats.names import Names
 PIECE = 1 << 18  # bytes that are read at a time; more words at once make the collector slow
 LONGEST_WORD = 10_000
 
-COMMENT = re.compile(r"#[^\n]*")
+COMMENT = re.compile(rb"#[^\n]*")
 LONE_SIGN = re.compile(r"(?<![^\s:])([-+])[ \t]+(?=[0-9.])")  # `- 5` is a number, says the grammar
 
 Cells = dict[str, list[list[Any]]]  # by statement: its names' numbers, column by column; the values
@@ -204,14 +205,16 @@ class Words:
         if len(raw) - cut > LONGEST_WORD:
             raise ModelError(f"words must be at most {LONGEST_WORD} characters long")
         self._rest = raw[cut:]
-        text = raw[:cut].decode("utf-8" if self._begun else "utf-8-sig")
-        self._begun = True
+        raw = raw[:cut]
         if self._in_comment:
-            _, newline, rest = text.partition("\n")
-            text = newline + rest
+            _, newline, rest = raw.partition(b"\n")
+            raw = newline + rest
             self._in_comment = not newline
-        if not self._in_comment:
-            self._in_comment = text.rfind("#") > text.rfind("\n")
+        if b"#" in raw:
+            self._in_comment = raw.rfind(b"#") > raw.rfind(b"\n")
+            raw = COMMENT.sub(b"", raw)
+        text = raw.decode("utf-8" if self._begun else "utf-8-sig")
+        self._begun = True
         self._append(_split_lines(text))
         return True
 
@@ -230,8 +233,6 @@ class Words:
 
 
 def _split_lines(text: str) -> list[list[str]]:
-    if "#" in text:
-        text = COMMENT.sub("", text)
     if "- " in text or "+ " in text or "-\t" in text or "+\t" in text:
         text = LONE_SIGN.sub(r"\1", text)
     return [line.split() for line in text.replace(":", " : ").split("\n")]

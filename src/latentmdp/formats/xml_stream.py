@@ -1,10 +1,11 @@
 """XML read piece by piece and without trust: no document types, so no entities; no odd elements.
 
-A bare `&`, as in published files, stands for itself.
+A bare `&`, as in published files, stands for itself; blank lines at the top are passed over.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from typing import BinaryIO
 from xml.parsers import expat
 
 from latentmdp.errors import ModelError
@@ -16,6 +17,7 @@ BARE_AMPERSAND = re.compile(
     rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)"
 )  # fmt: skip
 LONGEST_REFERENCE = 12
+LONGEST_BLANK = 1 << 12  # bytes above the first element that may be white space
 ENCODINGS = ("UTF-8", "UTF-16", "ISO-8859-1", "US-ASCII", "WINDOWS-1252")
 
 Children = Mapping[str, tuple[str, ...]]
@@ -47,13 +49,14 @@ class XmlStream:
         self.on_end: Callable[[str], None] = lambda name: None
         self.on_text: Callable[[str, str, Attributes], None] = lambda name, text, attributes: None
         self._stack: list[str] = []
+        self._lines_above = 0  # blank ones at the top
         self._skipping = 0  # depth of the element that is passed over
         self._text: list[str] = []
 
     @property
     def line(self) -> int:
         """The line that is being read."""
-        return self._parser.CurrentLineNumber
+        return self._lines_above + self._parser.CurrentLineNumber
 
     def read(self, path: PathLike) -> None:
         """Read a file; what is refused is refused with its name and line."""
@@ -68,6 +71,7 @@ class XmlStream:
                 rest = b""
                 two_bytes = file.read(2) in (b"\xff\xfe", b"\xfe\xff")  # UTF-16: & is not a byte
                 file.seek(0)
+                self._lines_above = _pass_blanks(file)
                 while True:
                     piece = file.read(PIECE)
                     raw = rest + piece
@@ -79,7 +83,8 @@ class XmlStream:
                         return
             except expat.ExpatError as error:
                 said = expat.ErrorString(error.code)
-                text = f"must be well-formed XML; at line {error.lineno}: {said}"
+                at = self._lines_above + error.lineno
+                text = f"must be well-formed XML; at line {at}: {said}"
                 raise refusal(path, text) from None
             except PlacedError as error:
                 raise refusal(path, str(error)) from None
@@ -122,6 +127,14 @@ class XmlStream:
             self.on_text(name, text, self._attributes)
         else:
             self.on_end(name)
+
+
+def _pass_blanks(file: BinaryIO) -> int:
+    """Go to the first character that is not white space; the number of lines above it."""
+    piece = file.read(LONGEST_BLANK)
+    blank = len(piece) - len(piece.lstrip())
+    file.seek(blank)
+    return piece[:blank].count(b"\n")
 
 
 def _check_encoding(version: str, encoding: str | None, standalone: int) -> None:
