@@ -124,7 +124,7 @@ def test_starts(read, said, start):
 def test_rewards_and_costs(read):
     text = HEAD + UNIFORM + "R: * : * : * : * -1\nR: go : a : b : x - 5\nR: go : b : a 1 2\n"
     text += "R: stay : c\n0 1 2 3 4 5"
-    for sign, kind in ((1, "reward"), (-1, "cost")):
+    for sign, kind in ((1, "reward"), (-1, "cost"), (1, "rewards"), (-1, "costs")):
         R = read(text.replace("values: reward", f"values: {kind}"))[3]
         assert R(1, 1, 0, 0) == -sign
         assert R(0, 0, 1, 0) == -5 * sign

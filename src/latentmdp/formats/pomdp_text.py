@@ -28,6 +28,7 @@ from latentmdp.formats.rules import ANY, Allowance, Csr, Rules
 from latentmdp.formats.words import Words, file_words
 from latentmdp.repair import Repairs
 
+SIGN = {"reward": 1.0, "rewards": 1.0, "cost": -1.0, "costs": -1.0}  # some files say it so
 PREAMBLE = ("discount", "values", "states", "actions", "observations")
 TABLES = ("T", "O", "R")
 KEYWORDS = (*PREAMBLE, *TABLES, "start")
@@ -77,9 +78,9 @@ class _Reader:
                 self.discount = given if self.discount is None else self.discount
             elif key == "values":
                 kind = self.words.take()
-                if kind not in ("reward", "cost"):
+                if kind not in SIGN:
                     raise ModelError(f"values must be reward or cost; found {kind[:80]!r}")
-                self.sign = 1.0 if kind == "reward" else -1.0
+                self.sign = SIGN[kind]
             elif key in self.names:
                 raise ModelError(f"{key} must be given once; they are given twice")
             else:
