@@ -320,10 +320,12 @@ def _said(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]
             "ended (a column 'terminated' or 'truncated' would say)"
         )
     if counts.unknown_outcomes:
+        went_on = counts.went_on.any() and counts.finished.any()
         said.append(
             f"the next state is not known after {counted(counts.unknown_outcomes, 'last step')}; "
-            "rewards count there, outcomes do not"
-        )
+            + ("that it was no end counts, where it led does not" if went_on
+               else "rewards count there, outcomes do not")
+        )  # fmt: skip
     return said
 
 
