@@ -105,3 +105,17 @@ def test_the_page_and_off_policy_say_that_episodes_were_cut_short():
     assert decide(lm.fit(whole), draws=20, time_limit=2.0).how_cut == ""
     with pytest.raises(lm.ModelError, match="cut must be integers"):
         lm.pessimistic_plan(found.model, found.counts, cut=np.zeros(3))
+
+
+def test_pessimistic_plans_of_many_small_logs_with_cut_episodes():
+    """Planners refresh some rows only, also none: each row must keep its own cut steps."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        log = pd.concat([cut_log(40, 4, 0.2, seed).assign(action=a, context=m)
+                         for a in "xy" for m in "uv"])  # fmt: skip
+        log["episode"] = np.cumsum(log["step"].to_numpy() == 0)
+        found = lm.fit(log.assign(reward=rng.integers(0, 2, len(log)) * 1.0), horizon=4)
+        plan = found.plan("pessimistic", "markov", draws=2)
+        cut = found.log.went_on.reshape(found.model.M, found.model.S, found.model.A)
+        assert cut.any()
+        assert plan.lower <= plan.worth.value

@@ -232,7 +232,7 @@ class _Problem:
         of_rows = cut.reshape(-1)[rows]
 
         def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-            return boxes_with_cut_steps(evidence, setting, of_rows)  # all rows, in order
+            return boxes_with_cut_steps(evidence, setting, of_rows[evidence.rows])
 
         return replace(WORST_CASE, compute=boxes)
 
