@@ -201,7 +201,7 @@ def decide(
         memory, markov, logged,
         _interval(best, known, level),
         _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
-        _interval(best - worth.value, known - worth.draws, level),
+        _interval(max(best - worth.value, 0.0), np.maximum(known - worth.draws, 0.0), level),
         Interval(worth.value - logged.value, *map(float, ends(
             worth.worst - logged.value - spread * noise,
             worth.best - logged.value - spread * noise, level,
