@@ -163,3 +163,16 @@ def test_the_tutorials_commands_and_code_run(tmp_path, monkeypatch):
     for code in re.findall(r"```py\n(.*?)```", page, re.S):
         exec(compile(code, "tutorial_logs.md", "exec"), namespace)
     assert len(namespace["models"]) == 100
+
+
+def test_knowing_the_context_never_costs():
+    """Contexts that are alike: the difference is 0, not a rounding error below it."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    rows = [(e, t, str(rng.integers(2)), str(rng.integers(2)), -0.1 * rng.integers(3), str(e % 3))
+            for e in range(60) for t in range(5)]  # fmt: skip
+    names = ["episode", "step", "state", "action", "reward", "context"]
+    found = decide(lm.fit(pd.DataFrame(rows, columns=names), prior=0.5), draws=30, time_limit=4.0)
+    assert min(found.worth_of_knowing) >= 0.0

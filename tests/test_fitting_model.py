@@ -323,3 +323,15 @@ def test_pessimistic_plans_know_that_nothing_happens_after_the_end():
     )  # fmt: skip
     plan = lm.fit(log, horizon=3).plan("pessimistic", "markov", draws=2)
     assert -1.3 < plan.score < -1.0  # without that knowledge it would be near -3
+
+
+def test_the_summary_says_what_is_there_and_advises_a_prior():
+    """Nothing is said about unseen rows where there are none; with prior 0, thin rows are named."""
+    rows = [(e, t, "s", a, 1.0) for e in range(4) for t in range(2) for a in "x"]
+    log = pd.DataFrame(rows, columns=["episode", "step", "state", "action", "reward"])
+    log = log.assign(context=(log["episode"] % 2).astype(str))
+    text = str(lm.fit(log).summary())
+    assert "every action was seen in every state of every context" in text
+    assert "never seen" not in text
+    assert "prior=0.5 or --prior 0.5 is more careful" in text
+    assert "more careful" not in str(lm.fit(log, prior=0.5).summary())

@@ -3,8 +3,8 @@
 How the ends of episodes are understood, where the log does not give a next state:
 
 - said to have ended (`terminated`): it goes to the state `(end)`, in which nothing happens;
-- said to have been cut off (`truncated`), or not said to have ended: the step's outcome is unknown,
-  and only its reward counts;
+- said to have been cut off (`truncated`), or not said to have ended: the step went on, nobody knows
+  where to; its reward counts, and that it was no end (`cut_steps.py`);
 - nothing said at all: episodes shorter than the log's longest ended; those of that length were cut.
 
 Where the log gives the next state it counts as such; one in which nobody ever acted is a final
@@ -19,6 +19,7 @@ import numpy as np
 
 from latentmdp.canonical import Ints, reward_tolerance
 from latentmdp.counts import Counts
+from latentmdp.fitting.episodes import CENSORED
 from latentmdp.fitting.exact_sums import RewardSums
 from latentmdp.fitting.tally import CUT, FINISHED, STOPPED, Classes, Tally
 
@@ -41,6 +42,8 @@ class LogCounts:
     finished: Ints  # (S,) episodes that ended in each state
     acted: np.ndarray  # (S,) whether anybody acted there
     unknown_outcomes: int  # steps at the end of cut episodes
+    went_on: Ints  # (M*S*A,) those of them of which the log says that they were no end
+    cut: Ints  # (L + 1,) episodes by length that were said to have been cut off
     assumed_ended: int  # episodes taken as ended because they were shorter than others
 
     @property
@@ -108,6 +111,7 @@ def resolve(
     acted[state] = True
     if whole is not None:
         longest, acted, with_end = len(whole.lengths) - 1, whole.acted[:S], whole.end is not None
+    went_on = kind == CUT  # what follows is not known, but that it was no end is
     short = (kind == STOPPED) & (value < longest)
     assumed = int(tally.cells.sums.count[short].sum())
     kind = np.where(short, FINISHED, np.where(kind == STOPPED, CUT, kind))
@@ -135,8 +139,17 @@ def resolve(
         _spread_out(rows, M * S * A), starts, _spread_out(by_context, M),
         np.bincount(lengths, tally.lengths.sums.count, longest + 1).astype(np.int64), end, finished,
         acted,
-        int(counts[kind == CUT].sum()), assumed,
+        int(counts[kind == CUT].sum()),
+        np.bincount(row[went_on], counts[went_on], M * S * A).astype(np.int64),
+        _by_length(tally, longest), assumed,
     )  # fmt: skip
+
+
+def _by_length(tally: Tally, longest: int) -> Ints:
+    """`(longest + 1,)` episodes by length that were said to have been cut off."""
+    lengths, how = tally.lengths.keys
+    cut = np.where(how == CENSORED, tally.lengths.sums.count, 0)
+    return np.bincount(lengths, cut, longest + 1).astype(np.int64)
 
 
 def _spread_out(classes: Classes, n: int) -> RewardSums:

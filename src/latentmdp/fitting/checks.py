@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latentmdp.canonical import Ints
-from latentmdp.fitting.coding import LARGEST_REWARD, Table
+from latentmdp.fitting.coding import LARGEST_REWARD, NO_STEP, Table
 from latentmdp.fitting.episodes import CENSORED, ENDED, OPEN, Episodes, Reading
 from latentmdp.fitting.names import MISSING, UNKNOWN
 
@@ -82,12 +82,14 @@ def _check_steps(look: _Look, new: np.ndarray) -> None:
         return
     if step.dtype.kind == "f":
         look.rows("missing", column, np.isnan(step))
-    inside = ~new[1:]
+    known = step != NO_STEP
+    look.rows("missing", column, ~known)
+    inside = ~new[1:] & known[1:] & known[:-1]
     again = np.append(False, inside & (step[1:] == step[:-1]))
     look.rows("repeated", column, again)
     if step.dtype.kind == "i":
         gap = np.append(False, inside & (step[1:] - step[:-1] > 1))
-        gap |= new & ((step < 0) | (step > 1))
+        gap |= new & known & ((step < 0) | (step > 1))
         look.rows("gap", column, gap)
 
 

@@ -18,6 +18,7 @@ from latentmdp.fitting.sources import Chunk
 
 NOT_SAID = -1  # a mark without a column, or without a value
 LARGEST_REWARD = 1e12
+NO_STEP = np.iinfo(np.int64).min  # among whole numbers: no step was written down
 
 
 @dataclass(frozen=True)
@@ -108,30 +109,73 @@ def _numbers(column: pd.Series) -> Floats:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
+    if column.dtype.kind == "c":
+        return np.full(len(column), np.inf)
     numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isnan(numbers) & column.notna().to_numpy(), np.inf, numbers)
 
 
 def _times(column: pd.Series, chunk: Chunk) -> np.ndarray:
     """Whole numbers stay so; dates and other numbers become floats that keep their order."""
-    if column.dtype.kind in "iu":
-        return column.to_numpy(dtype=np.int64)
-    if column.dtype.kind == "f":
-        return column.to_numpy(dtype=np.float64)
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
+    if column.dtype.kind not in "iufbM":
+        column = _as_numbers(column)
+    if column.dtype.kind in "iu" and not column.hasnans:
+        return column.to_numpy(dtype=np.int64)
+    if column.dtype.kind in "iuf":
+        return _whole_if_missing(column.to_numpy(dtype=np.float64, na_value=np.nan))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # dates in a format that it must guess
-            times = column if column.dtype.kind == "M" else pd.to_datetime(column)
+            times = column if column.dtype.kind == "M" else _dates(column)
+    except ModelError:
+        raise
     except (ValueError, TypeError):
         raise ModelError(
             f"{column.name!r} must hold numbers or dates that put rows in order; "
             f"it holds others in {chunk.name}"
         ) from None
-    whole = times.dt.tz_localize(None) if times.dt.tz is not None else times
+    whole = times.dt.tz_convert(None) if times.dt.tz is not None else times
     seconds = whole.to_numpy(dtype="datetime64[us]").astype(np.int64).astype(np.float64)
     return np.where(times.isna().to_numpy(), np.nan, seconds)
+
+
+def _whole_if_missing(numbers: Floats) -> np.ndarray:
+    """Whole numbers that are floats only because some are missing, as `NO_STEP` and integers."""
+    missing = np.isnan(numbers)
+    if not missing.any() or not (np.floor(numbers) == numbers)[~missing].all():
+        return numbers
+    if (np.abs(numbers[~missing]) >= 2.0**53).any():
+        return numbers
+    return np.where(missing, NO_STEP, np.where(missing, 0.0, numbers).astype(np.int64))
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """A column of text or of mixed types as numbers, if all of them are; else as it is."""
+    try:
+        return pd.to_numeric(column) if column.notna().any() else column
+    except (ValueError, TypeError):
+        return column
+
+
+def _dates(column: pd.Series) -> pd.Series:
+    """Dates as text: year first, or of a form that can be read in one way only."""
+    text = column.map(str, na_action="ignore")
+    try:
+        return pd.to_datetime(text, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        pass
+    there = text.dropna().astype(str)
+    unclear = there.str.match(r"\s*\d{1,2}[/.-]\d{1,2}[/.-]\d")
+    if unclear.any():
+        first = there[unclear].iloc[0]
+        raise ModelError(
+            f"dates in {column.name!r} must be written with the year first, as 2024-02-03; "
+            f"{first!r} can be read in two ways (if the rows stand in time order already, the "
+            "column is not needed)"
+        )
+    return pd.to_datetime(text)
 
 
 TRUE, FALSE = ("true", "1", "1.0", "yes", "y", "t"), ("false", "0", "0.0", "no", "n", "f")

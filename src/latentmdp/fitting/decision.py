@@ -56,6 +56,7 @@ class Decision:
     level: float
     chosen_by: int  # episodes
     judged_by: int  # episodes held out for that; 0: the same ones judge
+    cut_short: int = 0  # of the episodes that judge: cut off before the horizon
     direct: OffPolicyEstimate | None = None  # the policy with memory, by held-out episodes alone
 
     @property
@@ -70,6 +71,18 @@ class Decision:
             "The policies were chosen by the same episodes that say here what they are worth, so "
             "expect a little less than these values (--holdout 0.5 judges them by episodes that "
             "had no part in the choice)."
+        )
+
+    @property
+    def how_cut(self) -> str:
+        """Whether the log's own episodes can be compared with policies, in a sentence if not."""
+        if not self.cut_short:
+            return ""
+        return (
+            f"In the log {counted(self.cut_short, 'episode')} "
+            f"{'was' if self.cut_short == 1 else 'were'} cut off before the horizon: the log's own "
+            "value counts what they had earned by then, those of the policies are of whole "
+            "episodes. So the difference to the log is in part one of length."
         )
 
     @property
@@ -137,7 +150,7 @@ class Decision:
             "memory_score": self.memory.score, "markov_score": self.markov.score,
             "delta": self.memory.delta,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
-            "judged_by": self.judged_by,
+            "judged_by": self.judged_by, "cut_short": self.cut_short,
             "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 
@@ -188,12 +201,13 @@ def decide(
         memory, markov, logged,
         _interval(best, known, level),
         _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
-        _interval(best - worth.value, known - worth.draws, level),
+        _interval(max(best - worth.value, 0.0), np.maximum(known - worth.draws, 0.0), level),
         Interval(worth.value - logged.value, *map(float, ends(
             worth.worst - logged.value - spread * noise,
             worth.best - logged.value - spread * noise, level,
         ))),
         level, fit.episodes, 0 if judge is fit else judge.episodes,
+        int(judge.log.cut[: judge.model.H].sum()),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from latentmdp.availability import source_rows
 from latentmdp.canonical import Floats, Ints, floats
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, row_of
+from latentmdp.fitting.cut_steps import with_cut_steps
 from latentmdp.model import LatentMDP
 
 UNSEEN = ("self", "uniform", "refuse", "unavailable")
@@ -117,9 +118,9 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
 def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
     """What was seen, and with a prior what was seen in another context from the same place."""
     M, S, A = counts.M, counts.S, counts.A
-    row, nxt, n = counts.row, counts.next, counts.sums.count.astype(np.float64)
-    mean = counts.row_sums.mean[row] if counts.rewards_of_rows else counts.sums.mean
-    error = _standard_errors(counts)
+    of_row = counts.rewards_of_rows
+    mean = counts.row_sums.mean[counts.row] if of_row else counts.sums.mean
+    row, nxt, n, mean, error = with_cut_steps(counts, mean, _standard_errors(counts))
     if prior > 0.0:
         code, of_code = np.unique(row % (S * A) * S + nxt, return_inverse=True)
         pair, which = np.divmod(code, S)

@@ -7,6 +7,7 @@ kept by a 64-bit hash, 16 bytes each; two of `n` different ids share one with a 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,23 @@ import pandas as pd
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 
+LARGEST = 10**18  # whole numbers from there on count as text
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as numbers below 10^18 are printed
+
 
 def id_keys(ids: Any) -> Ints:
     """`(n,)` one 64-bit number for each different id; `17` and `"17"` have the same one."""
     array = np.asarray(ids)
-    if array.dtype.kind in "iu":
+    if array.dtype.kind in "iu" and not (np.abs(array) >= LARGEST).any():
         return array.astype(np.int64)
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
+    if array.dtype.kind == "f" and (np.abs(array) < 2.0**53).all() and (array % 1 == 0).all():
         return array.astype(np.int64)
     texts = [str(value) for value in array.tolist()]
+    if all(map(_WHOLE.fullmatch, texts)):  # nearly always, and then there is nothing to hash
+        return np.array([int(text) for text in texts], dtype=np.int64)
     keys = pd.util.hash_array(np.array(texts, dtype=object)).view(np.int64).copy()
     for i, text in enumerate(texts):
-        if text.isdecimal() and text.isascii() and len(text) < 18 and str(int(text)) == text:
+        if _WHOLE.fullmatch(text):
             keys[i] = int(text)
     return keys
 

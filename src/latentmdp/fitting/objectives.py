@@ -139,7 +139,11 @@ def _pessimistic(
     seed: int,
     begun: float,
 ) -> FitPlan:
-    """Rows never seen may do anything; that nothing happens after the end is sure."""
+    """Rows never seen may do anything; that nothing happens after the end is sure.
+
+    Where episodes were cut off and others ended, ends are always written down and steps that went
+    on are not: a step at which an episode was cut off may have led anywhere.
+    """
     log = fit.log
     over = log.final & (log.finished > 0)
     sure = np.broadcast_to(over[None, :, None], (log.M, log.S, log.A)).copy()
@@ -148,6 +152,7 @@ def _pessimistic(
     found = pessimistic_plan(
         fit.model, fit.counts, policy_class, rest, starts=log.starts, sure=sure, seed=seed,
         rewards=reward_bounds(fit, delta / 2.0, reward_range),
+        cut=log.went_on.reshape(sure.shape) if log.finished.any() else None,
     )  # fmt: skip
     worth = worth_of(fit, found.policy, level, draws, seed)
     return FitPlan(

@@ -15,7 +15,7 @@ from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
-from latentmdp.fitting.episodes import Episodes, Reading
+from latentmdp.fitting.episodes import CENSORED, Episodes, Reading
 from latentmdp.fitting.estimators import METHODS, LoggedSteps, Replayed
 from latentmdp.fitting.fits import END, fit_from_tally
 from latentmdp.fitting.ids import checked_share, held_out
@@ -121,7 +121,9 @@ def off_policy(
     value = estimators.estimate(method, scores)
     random = np.random.default_rng(np.random.SeedSequence(seed))
     lower, upper = estimators.bootstrap_interval(method, scores, level, random)
-    warning = _warning(scores.weight, effective)
+    warning = "; ".join(filter(None, (
+        _warning(scores.weight, effective), _cut_short(episodes, known.H),
+    )))  # fmt: skip
     if effective == 0.0 and method != "dr":
         value, lower, upper = np.nan, -np.inf, np.inf
     if warning:
@@ -262,6 +264,17 @@ def _warning(weight: Floats, effective: float) -> str:
     return (
         f"the log says little about this policy: {follow:,} of {len(weight):,} episodes went along "
         f"with it, worth {effective:.1f} of its own; do not trust the interval"
+    )
+
+
+def _cut_short(episodes: Episodes, horizon: int) -> str:
+    """Without a model, what an episode would have earned after it was cut off is not known."""
+    cut = int(((episodes.stop == CENSORED) & (episodes.lengths < horizon)).sum())
+    if not cut:
+        return ""
+    return (
+        f"{cut:,} of {len(episodes):,} episodes were cut off before the horizon, and what they "
+        "would have earned after that counts as 0 (method='model' does not take it so)"
     )
 
 

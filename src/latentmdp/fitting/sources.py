@@ -78,7 +78,8 @@ class CsvSource:
         text = [columns.state, columns.action, columns.context, columns.next_state]
         names = [name for name in text if name is not None]
         header = self.header()
-        as_text = [*names, *(name for name in header if name not in columns.used)]
+        # ids are text as well: as numbers, 007 would be 7 in one chunk and not in the next
+        as_text = [*names, columns.episode, *(name for name in header if name not in columns.used)]
         empty = {name: [""] if name in names else NO_NUMBER for name in columns.used}
         first = 1
         with _PlainErrors(self.path):

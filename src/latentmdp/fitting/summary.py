@@ -23,6 +23,11 @@ LEVEL = 0.95
 LISTED = 8  # lines of each list
 THIN = 30  # visits below which a row's estimate is called thin
 
+THIN_ADVICE = (
+    "with prior 0 what such a place has not shown counts as impossible there, and intervals are "
+    "too short; prior=0.5 or --prior 0.5 is more careful"
+)
+
 
 @dataclass(frozen=True)
 class ContextLine:
@@ -65,6 +70,7 @@ class Summary:
     unseen_reach: float  # expected steps of an episode in rows that are assumed, under the policy
     thin: tuple[ThinPlace, ...]
     thin_reach: float  # expected steps in rows with fewer than THIN visits
+    advice: str = ""  # what would be more careful
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -101,11 +107,13 @@ class Summary:
             yield f"  {names}: {pair.verdict}, {pair.log_bayes:.4g} from {pair.places} places"
         yield from _more(len(self.pairs), "pairs, which differ more")
         yield ""
-        yield (
-            f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) never seen; "
-            f"{self.unseen_words}"
-        )
-        if self.unseen_rows:
+        if not self.unseen_rows:
+            yield "every action was seen in every state of every context"
+        else:
+            yield (
+                f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) never seen; "
+                f"{self.unseen_words}"
+            )
             yield f"a good policy spends {self.unseen_reach:.3g} steps of an episode there"
         yield (
             f"a good policy spends {self.thin_reach:.3g} steps of an episode where the log has "
@@ -117,6 +125,8 @@ class Summary:
                 f"{place.visits} visits, {place.reach:.3g} steps an episode"
             )
         yield from _more(len(self.thin), "such places")
+        if self.advice:
+            yield self.advice
 
 
 def _more(count: int, what: str) -> Iterator[str]:
@@ -156,6 +166,7 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         unseen_reach=float(reach[assumed].sum()),
         thin=tuple(_thin_place(fit, int(row), reach, visits) for row in thin[:1000]),
         thin_reach=float(reach[thin].sum()),
+        advice=THIN_ADVICE if fit.assumed.prior == 0.0 and len(thin) else "",
     )
 
 

@@ -63,6 +63,7 @@ class Evidence:
     row: Ints  # (slots,)
     N_next: Ints  # (slots,) visits that went to the slot's next state; 0 for one never seen
     p_hat: Floats  # (slots,)
+    rows: Ints | None = None  # (rows,) their numbers; None where they do not matter
 
 
 class Bonus(NamedTuple):

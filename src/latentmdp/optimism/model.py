@@ -117,7 +117,7 @@ class OptimisticModel:
             changed, rows.start, rows.stop, rows.count_slot, counts.N, counts.N_next, local, at,
             N_next, p_hat, N, support,
         )  # fmt: skip
-        evidence = Evidence(N, support, local, N_next, p_hat)
+        evidence = Evidence(N, support, local, N_next, p_hat, changed)
         answer = rule.compute(evidence, setting, rng or _FIXED)
         rows.p_hat[at] = p_hat
         new = (N == 0) & (not rule.own_unvisited)

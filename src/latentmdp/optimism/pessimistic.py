@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentmdp.availability import source_rows
-from latentmdp.canonical import Floats
+from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
@@ -39,14 +39,25 @@ def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generato
     The visits of a row are random, so its box must hold after every number of them at once: after
     `n` it may fail with probability `delta / (B n (n + 1))`, and `delta` is the sum of all these.
     """
-    n = np.maximum(evidence.N, 1).astype(float)
+    return boxes_with_cut_steps(evidence, setting, np.zeros(len(evidence.N), dtype=np.int64))
+
+
+def boxes_with_cut_steps(evidence: Evidence, setting: Setting, cut: Ints) -> Interval:
+    """The same with `cut (rows,)` more visits, each of which may have led to any next state."""
+    n = np.maximum(evidence.N + cut, 1).astype(float)
     unit = np.where(evidence.N >= SURE, 0.0, iota_of_a_log(setting, n) / n)
+    known, free = evidence.N / n, cut / n
+
+    def radius(p: Floats, unit: Floats) -> Floats:
+        return setting.scale * (2.0 * np.sqrt(p * unit) + 5.0 * unit)
+
+    low = evidence.p_hat * known[evidence.row]
+    high = low + free[evidence.row]
     per_slot = unit[evidence.row]
-    radius = setting.scale * (2.0 * np.sqrt(evidence.p_hat * per_slot) + 5.0 * per_slot)
     return Interval(
-        np.maximum(evidence.p_hat - radius, 0.0),
-        np.minimum(evidence.p_hat + radius, 1.0),
-        np.minimum(setting.scale * 5.0 * unit, 1.0),
+        np.maximum(low - radius(low, per_slot), 0.0),
+        np.minimum(high + radius(high, per_slot), 1.0),
+        np.minimum(free + radius(free, unit), 1.0),
     )
 
 
@@ -105,6 +116,7 @@ def pessimistic_plan(
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
     rewards: RewardBounds | None = None,
+    cut: np.ndarray | None = None,
     bonus_scale: float = 1.0,
     seed: int = 0,
     settings: SearchSettings = SEARCH,
@@ -117,7 +129,8 @@ def pessimistic_plan(
     in a context and state, `w` and `nu` are not taken from the model but estimated, with a box of
     their own. `rewards` take the place of the model's: lower bounds, whose error is not part of
     `delta`, and where it is not known what an agent sees with them, which the world then chooses at
-    its worst. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
+    its worst. `cut (M, S, A)`: more visits, of which nobody knows where they led: it may be
+    anywhere. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
 
     What is certified is `lower`, computed from the finished policy by code that the search does not
     use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
@@ -132,10 +145,10 @@ def pessimistic_plan(
     True
     """
     began = time.perf_counter()
-    problem = _Problem(model, visits, delta, starts, sure, rewards, bonus_scale)
+    problem = _Problem(model, visits, delta, starts, sure, rewards, cut, bonus_scale)
     stream = np.random.default_rng(seed)
     planner = make_planner(
-        problem.known, WORST_CASE, problem.setting, policy_class, stream, "incumbent", settings
+        problem.known, problem.rule, problem.setting, policy_class, stream, "incumbent", settings
     )
     found = search_all(planner, problem.counts, settings)
     optimistic = planner.searches[0].model
@@ -158,17 +171,18 @@ def pessimistic_value(
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
     rewards: RewardBounds | None = None,
+    cut: np.ndarray | None = None,
     bonus_scale: float = 1.0,
 ) -> float:
     """The value of a given policy in the worst model of the confidence set of `pessimistic_plan`.
 
     Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
     """
-    problem = _Problem(model, visits, delta, starts, sure, rewards, bonus_scale)
+    problem = _Problem(model, visits, delta, starts, sure, rewards, cut, bonus_scale)
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
         counts = StandIns(known).of(counts)
-    optimistic = OptimisticModel.of(known, counts, WORST_CASE, problem.setting)
+    optimistic = OptimisticModel.of(known, counts, problem.rule, problem.setting)
     return problem.lower(optimistic, policy.for_model(problem.model))
 
 
@@ -183,6 +197,7 @@ class _Problem:
         starts: np.ndarray | None,
         sure: np.ndarray | None,
         rewards: RewardBounds | None,
+        cut: np.ndarray | None,
         bonus_scale: float,
     ) -> None:
         self.model = model.normalized()
@@ -196,11 +211,30 @@ class _Problem:
         self.counts = counts if sure is None else _with_sure_rows(model, counts, sure)
         sizes = (self.known.M, self.known.S, self.known.A, self.known.H)
         self.setting = Setting(*sizes, 1, delta, bonus_scale)
+        self.rule = WORST_CASE if cut is None else self._rule(cut)
         self.starts = None if starts is None else _checked_starts(starts, sizes)
         if self.starts is not None:
             total = self.starts.sum(axis=1)
             nu = np.where(total[:, None] > 0, self.starts / np.maximum(total, 1)[:, None], model.nu)
             self.known = replace(self.known, w=total / total.sum(), nu=nu)
+
+    def _rule(self, cut: Any) -> Rule:
+        """The boxes that leave it open where the steps that were cut off led."""
+        M, S, A = self.known.M, self.known.S, self.known.A
+        cut = np.asarray(cut)
+        if cut.shape != (M, S, A) or not np.issubdtype(cut.dtype, np.integer) or cut.min() < 0:
+            raise ModelError(
+                f"cut must be integers of shape {(M, S, A)}, contexts, states and actions, and not "
+                f"negative; it is an array of {cut.dtype} of shape {cut.shape}"
+            )
+        allowed = self.known.allowed
+        rows = source_rows(np.ones((S, A), dtype=bool) if allowed is None else allowed, M)
+        of_rows = cut.reshape(-1)[rows]
+
+        def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+            return boxes_with_cut_steps(evidence, setting, of_rows[evidence.rows])
+
+        return replace(WORST_CASE, compute=boxes)
 
     def _take(self, rewards: RewardBounds) -> None:
         """Plan with these rewards instead of the model's, scaled to totals of at most 1."""

@@ -99,7 +99,12 @@ def _short(fit: Fit, decision: Decision) -> Markup:
         [(name, *interval) for name, interval in decision.rows],
         f"Values with {decision.level:.0%} intervals",
     )
-    judged = " ".join(filter(None, (decision.promise, decision.how_judged, decision.how_direct)))
+    judged = " ".join(
+        filter(
+            None,
+            (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct),
+        )
+    )
     return section("short", "In short", tag("p", verdict, warning), tag("p", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
@@ -176,12 +181,19 @@ def _place(fit: Fit, place: tuple[int, int] | None) -> str:
 
 
 def _thin(summary: Summary) -> Markup:
-    words = (
-        f"{summary.unseen_rows:,} of {summary.rows:,} (context, state, action) were never seen; "
-        f"{summary.unseen_words}. The policy with memory spends {number(summary.unseen_reach)} "
-        f"steps of an episode there, and {number(summary.thin_reach)} where the log has fewer "
-        f"than {THIN} visits."
+    words = "Every action was seen in every state of every context. "
+    if summary.unseen_rows:
+        words = (
+            f"{summary.unseen_rows:,} of {summary.rows:,} (context, state, action) were never "
+            f"seen; {summary.unseen_words}. The policy with memory spends "
+            f"{number(summary.unseen_reach)} steps of an episode there. "
+        )
+    words += (
+        f"The policy with memory spends {number(summary.thin_reach)} steps of an episode where the "
+        f"log has fewer than {THIN} visits."
     )
+    if summary.advice:
+        words += f" {summary.advice[0].upper()}{summary.advice[1:]}."
     parts: list[Any] = [tag("p", words)]
     if summary.thin:
         rows = [(p.context, p.state, p.action, p.visits, Figure(f"{p.reach:.3g}"))
