@@ -119,3 +119,28 @@ def test_pessimistic_plans_of_many_small_logs_with_cut_episodes():
         cut = found.log.went_on.reshape(found.model.M, found.model.S, found.model.A)
         assert cut.any()
         assert plan.lower <= plan.worth.value
+
+
+def test_draws_are_those_of_a_row_whose_cut_steps_led_nobody_knows_where():
+    """Of 4 steps one ended, one went to a, two were cut: the end is Beta(1, 3), a surely the rest.
+
+    With 3 more that went to a and b: their shares are as of 1 and 2 steps, however many were cut.
+    """
+    rows = [(1, "s", False), (1, "a", False), (2, "s", True), (3, "s", False), (4, "s", False)]
+    columns = ["episode", "state", "terminated"]
+    log = pd.DataFrame(rows, columns=columns).assign(action="x", reward=0.0, context="m")
+    found = lm.fit(log)
+    s, a, over = (found.names["states"].index(name) for name in ("s", "a", "(end)"))
+    draws = np.array([model.P[0, s, 0] for model in found.sample(4000, 0)])
+    end = draws[:, over]
+    assert end.mean() == pytest.approx(1 / 4, abs=0.02)
+    assert end.var() == pytest.approx(3 / 80, rel=0.1)  # Beta(1, 3)
+    assert draws[:, a] == pytest.approx(1.0 - end)
+    more = [(5, "s", False), (5, "b", False), (6, "s", False), (6, "b", False)]
+    log = pd.DataFrame(rows + more, columns=columns).assign(action="x", reward=0.0, context="m")
+    found = lm.fit(log)
+    s, a, b = (found.names["states"].index(name) for name in "sab")
+    draws = np.array([model.P[0, s, 0] for model in found.sample(4000, 0)])
+    share = draws[:, a] / (draws[:, a] + draws[:, b])
+    assert share.mean() == pytest.approx(1 / 3, abs=0.02)
+    assert share.var() == pytest.approx(2 / 36, rel=0.1)  # Beta(1, 2): what was cut says nothing

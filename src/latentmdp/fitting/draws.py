@@ -2,8 +2,9 @@
 
 The prior is that of the fit. With `prior=0` a row's draw has the outcomes that the row has shown
 and no others; a row that was seen once is then not uncertain at all, and intervals are too short
-where data are thin (docs/how_to_fit.md measures that). Rows that were never seen stay as assumed.
-Rewards that vary are drawn around their means with their standard errors, normally.
+where data are thin (docs/how_to_fit.md measures that). Steps at which an episode was cut off make
+ends less likely, and nothing else more certain (`cut_steps.py`). Rows that were never seen stay as
+assumed. Rewards that vary are drawn around their means with their standard errors, normally.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def draw_models(found: Estimate, n: int, seed: int = 0) -> Iterator[LatentMDP]:
 def _draw(found: Estimate, random: np.random.Generator) -> LatentMDP:
     base = found.model
     gamma = np.maximum(random.standard_gamma(found.alpha), np.where(found.alpha > 0, TINY, 0.0))
+    if (
+        found.cut.steps.any()
+    ):  # steps that went on, who knows where to: shares do not depend on them
+        more = random.standard_gamma(found.cut.steps)
+        gamma = gamma * found.cut.factor(found.row, found.next, gamma, more)
     total = np.bincount(found.row, gamma, base.M * base.S * base.A)
     drawn = gamma / np.where(total > 0, total, 1.0)[found.row]
     changes: dict[str, Floats | float] = {

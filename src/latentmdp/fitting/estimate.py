@@ -16,7 +16,7 @@ from latentmdp.availability import source_rows
 from latentmdp.canonical import Floats, Ints, floats
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, row_of
-from latentmdp.fitting.cut_steps import with_cut_steps
+from latentmdp.fitting.cut_steps import CutSteps, with_cut_steps
 from latentmdp.model import LatentMDP
 
 UNSEEN = ("self", "uniform", "refuse", "unavailable")
@@ -46,16 +46,18 @@ class Assumptions:
 class Estimate:
     """A model and the posterior that it is the mean of.
 
-    `row`, `prob`, `alpha`, `reward` and `error` are of outcomes; `place (nnz,)` says which of them
-    stands where in the model's rows (those of unavailable actions repeat others).
+    `row`, `next`, `prob`, `alpha`, `reward` and `error` are of outcomes; `place (nnz,)` says which
+    of them stands where in the model's rows (those of unavailable actions repeat others).
     """
 
     model: LatentMDP
     row: Ints  # (n,)
+    next: Ints  # (n,)
     prob: Floats  # (n,)
     alpha: Floats  # (n,) Dirichlet parameters; 0 in rows that are not uncertain
     reward: Floats  # (n,)
     error: Floats  # (n,) standard errors of the rewards; 0 where they do not vary
+    cut: CutSteps
     place: Ints
     w_alpha: Floats | None  # (M,), None where w is known
     nu_alpha: Floats | None  # (M, S), None where nu is known
@@ -89,7 +91,7 @@ class _Outcomes:
 def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     """The model that the counts and the assumptions make."""
     M, S, A = counts.M, counts.S, counts.A
-    made = _seen_outcomes(counts, assumed.prior)
+    made, cut = _seen_outcomes(counts, assumed.prior)
     n_rows = M * S * A
     final = counts.final[np.arange(n_rows) // A % S]
     rows = np.flatnonzero(final)
@@ -109,18 +111,18 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
         allowed=available(counts) if assumed.unseen == "unavailable" else None, **labels,
     )  # fmt: skip
     return Estimate(
-        model, made.row, made.prob, made.alpha, reward, made.error,
+        model, made.row, made.next, made.prob, made.alpha, reward, made.error, cut,
         _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
         *_unseen_rewards(counts, assumed, unseen), because_noisy,
     )  # fmt: skip
 
 
-def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
+def _seen_outcomes(counts: LogCounts, prior: float) -> tuple[_Outcomes, CutSteps]:
     """What was seen, and with a prior what was seen in another context from the same place."""
     M, S, A = counts.M, counts.S, counts.A
     of_row = counts.rewards_of_rows
     mean = counts.row_sums.mean[counts.row] if of_row else counts.sums.mean
-    row, nxt, n, mean, error = with_cut_steps(counts, mean, _standard_errors(counts))
+    (row, nxt, n, mean, error), cut = with_cut_steps(counts, mean, _standard_errors(counts))
     if prior > 0.0:
         code, of_code = np.unique(row % (S * A) * S + nxt, return_inverse=True)
         pair, which = np.divmod(code, S)
@@ -136,8 +138,7 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> _Outcomes:
         mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide_next))
         error = np.where(there, error[place], 0.0)
         row, nxt, n = wide_row, wide_next, n + prior * share[at]
-    total = np.bincount(row, n, M * S * A)
-    return _Outcomes(row, nxt, n, n / total[row], mean, error)
+    return _Outcomes(row, nxt, n, cut.shares(row, nxt, n), mean, error), cut
 
 
 def _rewards_elsewhere(counts: LogCounts, row: Ints, nxt: Ints) -> Floats:
