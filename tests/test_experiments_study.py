@@ -205,6 +205,27 @@ def test_a_study_goes_on_where_it_was(calls):
     assert merged.tolist() == first["number"].tolist()
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_two_entries_that_say_the_same_are_one_run(tmp_path, monkeypatch, jobs):
+    """Also where both wait for the same optimum, and where a value is given twice."""
+    begun = []
+    submit = Processes.submit
+
+    def counted(engine, task):
+        begun.append(task["key"])
+        submit(engine, task)
+
+    monkeypatch.setattr(Processes, "submit", counted)
+    study = lm.sweep(
+        {"one": SMALL, "two": {"model": "bandit:arms=2,contexts=2,horizon={H}", "sweep": {"H": [3, 3]}}},
+        ["random"], seeds=3, episodes=100, folder=tmp_path / "study", jobs=jobs,
+    )  # fmt: skip
+    assert len(begun) == len(set(begun)) == 1 + 3
+    table = study.table()
+    assert table["model"].tolist() == ["one"] * 3 + ["two"] * 3
+    assert table["regret"][:3].tolist() == table["regret"][3:].tolist()
+
+
 def test_the_order_and_the_jobs_do_not_matter(calls, tmp_path):
     one = lm.Study.load(calls).run(jobs=1)
     other = lm.Study(one.spec, tmp_path / "other")

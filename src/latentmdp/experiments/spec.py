@@ -213,7 +213,7 @@ class StudySpec:
                     raise self._document.refusal(
                         (*where, key), f"{key} must be numbers or text; it has {value!r}"
                     )
-        lists = [_as_list(values) for values in sweep.values()]
+        lists = [_distinct(values) for values in sweep.values()]
         return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*lists)]
 
     # ------------------------------------------------------------------ cells
@@ -256,7 +256,7 @@ class StudySpec:
         for name, inner in OPTIONS.items():
             for table in (algorithm, model, self._top, DEFAULTS):
                 if name in table:
-                    lists[inner] = _as_list(table[name])
+                    lists[inner] = _distinct(table[name])
                     break
         return [
             dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())
@@ -368,6 +368,15 @@ def filled(template: str, swept: Plain, more: Plain) -> str:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _distinct(value: Any) -> list[Any]:
+    """A list of values, each once: a value that is given twice makes no run twice."""
+    found: list[Any] = []
+    for one in _as_list(value):
+        if one not in found:
+            found.append(one)
+    return found
 
 
 def _whole(value: Any) -> bool:
