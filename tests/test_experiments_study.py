@@ -216,9 +216,10 @@ def test_two_entries_that_say_the_same_are_one_run(tmp_path, monkeypatch, jobs):
         submit(engine, task)
 
     monkeypatch.setattr(Processes, "submit", counted)
+    swept = {"model": "bandit:arms=2,contexts=2,horizon={H}", "sweep": {"H": [3, 3]}}
     study = lm.sweep(
-        {"one": SMALL, "two": {"model": "bandit:arms=2,contexts=2,horizon={H}", "sweep": {"H": [3, 3]}}},
-        ["random"], seeds=3, episodes=100, folder=tmp_path / "study", jobs=jobs,
+        {"one": SMALL, "two": swept}, ["random"], seeds=3, episodes=100,
+        folder=tmp_path / "study", jobs=jobs,
     )  # fmt: skip
     assert len(begun) == len(set(begun)) == 1 + 3
     table = study.table()
