@@ -61,3 +61,17 @@ def raises(seed: int, stream: int):
 def odd(seed: int, stream: int):
     """No plain result."""
     return {"number": [1, 2]}
+
+
+def misnamed(seed: int, stream: int):
+    """A column that every run has, a curve that is none, a good one."""
+    return (
+        {"seed": 7},
+        {"curve": "up"},
+        {"curve": [[1, 2], [0.5, 0.75]]},
+    )[seed]
+
+
+def mixed(seed: int, stream: int):
+    """Numbers and text in one column."""
+    return {"number": "many" if seed else 1.0}

@@ -406,6 +406,45 @@ def test_commands_refuse_in_a_line(calls, capsys):
         assert error.count("\n") == 1
 
 
+def test_results_that_no_table_could_hold_are_failures(tmp_path):
+    """A curve that is none and a column of every run fail alone; other runs can be read."""
+    study = tasks_study(tmp_path, "misnamed").run(jobs=1)
+    assert study.table()["seed"].tolist() == [2]
+    assert study.curves()["regret"].tolist() == [0.5, 0.75]
+    column, curve = (failure["error"] for failure in study.status()["failures"])
+    assert "must not have 'seed': it is a column of every run" in column
+    assert "curve must be two lists of finite numbers, equally long; it is 'up'" in curve
+
+
+def test_mixed_versions_are_told(calls, capsys):
+    study = lm.Study.load(calls).run(jobs=1)
+    assert len(study.status()["versions"]) == 1
+    db = sqlite3.connect(calls.with_suffix("") / "study.db")
+    with db:
+        key = db.execute("SELECT key FROM runs ORDER BY key").fetchone()
+        db.execute("UPDATE runs SET made_by = '{}' WHERE key = ?", key)  # its worker died
+    assert len(study.status()["versions"]) == 1
+    with db:
+        key = db.execute("SELECT max(key) FROM runs").fetchone()
+        change = "UPDATE runs SET made_by = json_set(made_by, '$.numpy', '1.0') WHERE key = ?"
+        db.execute(change, key)
+    db.close()
+    assert cli.run(["study", "status", str(calls)]) == 0
+    said = capsys.readouterr().out
+    assert "runs of different versions: latentmdp" in said
+    assert "numpy 1.0" in said
+
+
+def test_parquet_refuses_columns_of_mixed_kinds(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    study = tasks_study(tmp_path, "mixed").run(jobs=1)
+    assert len(study.table()) == 3
+    toml = str(next(tmp_path.glob("*.toml")))
+    out = str(tmp_path / "x.parquet")
+    assert cli.run(["study", "table", toml, "--parquet", "--out", out]) == 2
+    assert "must hold values of one kind" in capsys.readouterr().err
+
+
 def test_parquet_has_the_same_numbers(calls, tmp_path):
     pytest.importorskip("pyarrow")
     expected = lm.Study.load(calls).run(jobs=1).table()

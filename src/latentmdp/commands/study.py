@@ -206,7 +206,7 @@ def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
         f"{status['left']} left{at_work}; kept in {status['folder']}"
     )
     if len(status["versions"]) > 1:
-        print_text(f"runs of different versions of latentmdp: {', '.join(status['versions'])}")
+        print_text(f"runs of different versions: {'; '.join(status['versions'])}")
     for failure in status["failures"][:MOST_LISTED]:
         print_text(f"failed: {failure['id']}\n    " + failure["error"].replace("\n", "\n    "))
     more = len(status["failures"]) - MOST_LISTED
@@ -255,6 +255,10 @@ def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
         except ImportError:
             raise ModelError(
                 "Parquet needs the package pyarrow: pip install 'latentmdp[cluster]'"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"columns of a Parquet file must hold values of one kind ({error}): take --csv"
             ) from None
     else:
         write_atomically(out, lambda file: table.to_csv(file, index=False))

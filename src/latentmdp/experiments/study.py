@@ -106,7 +106,8 @@ class Study:
             if row is not None:
                 counts[row.state] += 1
                 seconds += row.seconds
-                versions.add(str(row.made_by.get("latentmdp")))
+                if row.made_by:  # nothing is known of a worker that has died
+                    versions.add(_versions(row.made_by))
                 if row.state == "failed":
                     failed.append({"id": run.id, "error": row.result["error"]})
         left = counts["runs"] - counts["done"] - counts["failed"]
@@ -223,6 +224,12 @@ class Study:
             for run in self.spec.runs():
                 if matches(run, only):
                     yield run, store.run(run.key, curve)
+
+
+def _versions(made_by: Plain) -> str:
+    """What bits depend on besides the run: `latentmdp 0.1.0, numpy 2.3.0, numba 0.62.0`."""
+    names = ("latentmdp", "numpy", "numba")
+    return ", ".join(f"{name} {made_by[name]}" for name in names if name in made_by)
 
 
 class _Units:
