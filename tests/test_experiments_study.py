@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ import latentmdp as lm
 from latentmdp import cli
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import Processes
-from latentmdp.experiments.lock import held
+from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.store import Store
+from latentmdp.formats.files import lock_file
 from latentmdp.learning.spec import Spec
 
 HERE = Path(__file__).parent
@@ -329,6 +331,18 @@ def test_a_second_driver_is_told_who_holds_it(calls):
         with pytest.raises(ModelError, match=r"must not be in use; process \d+ on .* since"):
             study.run()
     assert not study.status()["running"]
+
+
+def test_readers_do_not_keep_a_driver_out(tmp_path):
+    """`status` has the lock for a moment: a driver that starts then must not be refused."""
+    with held(tmp_path):
+        pass
+    with open(tmp_path / "study.lock", "r+") as reader:
+        assert lock_file(reader.fileno(), shared=True) is not False
+        assert not is_held(tmp_path)  # readers do not see each other
+        threading.Timer(0.05, reader.close).start()
+        with held(tmp_path):
+            assert is_held(tmp_path)
 
 
 def test_a_second_driver_may_wait(calls):
