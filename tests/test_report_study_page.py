@@ -96,6 +96,10 @@ def test_exponents_of_known_powers():
     assert len(exponents(powers([0.5], (4,)), "x")) == 0
     with pytest.raises(ModelError, match="must have the column 'H'"):
         exponents(powers([0.5], (1, 2)), "H")
+    for sizes in ((0, 1, 2), ("small", "large")):
+        table = powers([0.5], (1, 2, 3)[: len(sizes)]).assign(x=sizes)
+        with pytest.raises(ModelError, match="x must have numbers above 0 for exponents; it has"):
+            exponents(table, "x")
 
 
 def test_intervals_cover_as_often_as_they_say():
