@@ -413,6 +413,8 @@ def test_commands_refuse_in_a_line(calls, capsys):
         (["table", str(calls), "--parquet"], "--parquet needs --out"),
         (["table", str(calls), "--csv", "--json"], "give one of"),
         (["status", "none.toml"], "there is no such file"),
+        (["run", str(calls), "--only", "mvp"], "--only must fit ids of runs, like numbers-0-"),
+        (["status", str(calls), "--only", "mvp"], "'mvp' fits none"),
     ):
         assert cli.run(["study", *arguments]) == 2
         error = capsys.readouterr().err

@@ -81,7 +81,7 @@ def run_command(
     if dry_run:
         _show_plan(found, only, retry, jobs, json)
         return
-    before = found.status(only)
+    before = _fitting(found, only)
     failed = 0 if retry else before["failed"]
     try:
         with shown(before["runs"], before["done"], failed, quiet=json) as listener:
@@ -108,7 +108,7 @@ def status_command(study: StudyArgument, only: Only = None, json: AsJson = False
     from latentmdp.experiments.study import Study
 
     found = Study.load(study)
-    _report(found, found.status(only), json)
+    _report(found, _fitting(found, only), json)
 
 
 @study_app.command("table")
@@ -194,6 +194,15 @@ def report_command(
 
 
 # ---------------------------------------------------------------------- words
+
+
+def _fitting(study: "Study", only: str | None) -> dict[str, Any]:
+    """The status of the runs whose id fits; a pattern that none fits is a slip."""
+    status = study.status(only)
+    if not status["runs"]:
+        first = next(study.spec.runs()).id
+        raise ModelError(f"--only must fit ids of runs, like {first}; {only!r} fits none")
+    return status
 
 
 def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
