@@ -174,6 +174,13 @@ def test_sweep_takes_models_as_they_come(tmp_path):
         lm.sweep(3, "random")
 
 
+def test_a_refused_sweep_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ModelError, match="did you mean 'size'"):
+        lm.sweep("maze:sise=2", "mvp")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_own_algorithms_are_known_to_workers(tmp_path):
     rule = (
         "from latentmdp.optimism import Bonus, register\n"

@@ -331,12 +331,17 @@ def sweep(
     2
     """
     place = Path(tempfile.mkdtemp(prefix="latentmdp-")) if folder is None else as_path(folder)
-    document = {
-        "models": [_model_entry(entry, place) for entry in _entries(models)],
-        "algorithms": [_algorithm_entry(entry) for entry in _entries(algorithms)],
-        "seeds": seeds, "episodes": episodes, **options,
-    }  # fmt: skip
-    study = Study(StudySpec(Document(document), Path.cwd()), place)
+    try:
+        document = {
+            "models": [_model_entry(entry, place) for entry in _entries(models)],
+            "algorithms": [_algorithm_entry(entry) for entry in _entries(algorithms)],
+            "seeds": seeds, "episodes": episodes, **options,
+        }  # fmt: skip
+        study = Study(StudySpec(Document(document), Path.cwd()), place)
+    except BaseException:
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     if folder is None:
         weakref.finalize(study, shutil.rmtree, place, ignore_errors=True)
     return study.run(jobs, engine, scheduler) if run else study
