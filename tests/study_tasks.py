@@ -42,6 +42,18 @@ def dies(folder: str, seed: int, stream: int):
     return {"number": seed}
 
 
+def leaves_a_child(folder: str, seed: int, stream: int):
+    """Seed 0 kills its worker, but not the process that it has started."""
+    if seed == 0:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        note(folder, str(child))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": seed}
+
+
 def dies_twice(folder: str, seed: int, stream: int):
     """Kills its worker at the first two tries."""
     tries = Path(folder) / "log"

@@ -1,10 +1,13 @@
 """Studies run, stop, go on, and say what they have."""
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -301,6 +304,16 @@ def test_a_task_that_kills_its_worker_is_set_aside(tmp_path):
     assert (tmp_path / "log").read_text().count("seed 1") == 3
     study.run(jobs=1, retry=True)
     assert (tmp_path / "log").read_text().count("seed 1") == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_dead_workers_child_does_not_hold_up_the_study(tmp_path):
+    started = time.monotonic()
+    study = tasks_study(tmp_path, "leaves_a_child", folder=str(tmp_path)).run(jobs=1)
+    for child in log(tmp_path):
+        os.kill(int(child), signal.SIGKILL)
+    assert time.monotonic() - started < 50.0  # the children sleep for 60 s
+    assert study.table()["seed"].tolist() == [1, 2]
 
 
 def test_a_task_may_lose_two_workers(tmp_path):
