@@ -42,6 +42,18 @@ def dies(folder: str, seed: int, stream: int):
     return {"number": seed}
 
 
+def leaves_a_child(folder: str, seed: int, stream: int):
+    """Seed 0 kills its worker, but not the process that it has started."""
+    if seed == 0:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        note(folder, str(child))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": seed}
+
+
 def dies_twice(folder: str, seed: int, stream: int):
     """Kills its worker at the first two tries."""
     tries = Path(folder) / "log"
@@ -61,3 +73,17 @@ def raises(seed: int, stream: int):
 def odd(seed: int, stream: int):
     """No plain result."""
     return {"number": [1, 2]}
+
+
+def misnamed(seed: int, stream: int):
+    """A column that every run has, a curve that is none, a good one."""
+    return (
+        {"seed": 7},
+        {"curve": "up"},
+        {"curve": [[1, 2], [0.5, 0.75]]},
+    )[seed]
+
+
+def mixed(seed: int, stream: int):
+    """Numbers and text in one column."""
+    return {"number": "many" if seed else 1.0}

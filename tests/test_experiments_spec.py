@@ -128,6 +128,10 @@ def test_keys_tell_contents_apart(content):
     assert 0 <= stream_of(key) < 2**60
 
 
+BANDIT = 'models = ["bandit"]\nalgorithms = ["mvp"]\n'
+SWEPT = 'algorithms = ["mvp"]\n[[models]]\nmodel = "bandit:arms={{{0}}}"\nsweep = {{ {0} = [2] }}'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -157,6 +161,26 @@ def test_keys_tell_contents_apart(content):
         ('algorithms = ["mvp"]\n[[models]]\nname = "x"', "must have model as text"),
         ('algorithms = ["mvp"]\nmodels = ["none.npz"]', "none.npz: there is no such file"),
         ('tasks = ["math"]', "function must be like module:name"),
+        (f"{BANDIT}bonus_scale = nan", "line 3: bonus_scale must be finite numbers"),
+        (f"{BANDIT}bonus_scale = -1", "line 3: bonus_scale must be finite and at least 0"),
+        (f"{BANDIT}delta = [0.1, 2]", "line 3: delta must lie strictly between 0 and 1"),
+        (f"{BANDIT}episodes = 'x'", "line 3: episodes must be a whole number"),
+        (f"{BANDIT}episodes = []", "line 3: episodes must have values; it has none"),
+        (f"{BANDIT}[limit]\nregret = 3", "line 3: unknown key 'limit' (did you mean 'limits'?)"),
+        ('[[tasks]]\nfunction = "a:b"\nsweep = { x = [inf] }', "line 3: x must be finite numbers"),
+        ('[[tasks]]\nfunction = "a:b"\narguments = { x = 2020-01-01 }', "line 3: x must be fin"),
+        ('[[tasks]]\nfunction = "a:b"\narguments = { seed = 1 }', "must not have 'seed'"),
+        ('[[tasks]]\nfunction = "a:b"\nsweep = { x = [] }', "line 3: x must have values"),
+        ('[[tasks]]\nfunction = "a:b"\nsweep = { stream = [1] }', "line 3: a swept key must be"),
+        ('tasks = ["a:b", { function = "a:b", arguments = { x = 1 } }]', "line 1: runs of a study"),
+        (SWEPT.format("regret"), "line 4: a swept key must be a word that names no other column"),
+        (SWEPT.format("algorithm"), "line 4: a swept key must be a word that names no other"),
+        ('models = ["maze"]\nalgorithms = ["mvp", "mvp"]', "line 1: runs of a study must differ"),
+        ('algorithms = ["mvp"]\nmodels = ["maze", {model = "maze", horizon = 2}]', "give its ent"),
+        ('algorithms = ["mvp"]\n[[models]]\nmodel = "maze"\nnormalize = "no"', "line 4: normalize"),
+        ('algorithms = ["mvp"]\n[[models]]\nmodel = "maze"\nhorizon = [2, 3]', "line 4: horizon"),
+        ('algorithms = ["mvp"]\n[[models]]\nmodel = "maze"\ndiscount = 2', "line 4: discount"),
+        ('models = ["maze"]\nalgorithms = [{algorithm = "a", python = 3}]', "line 2: python must"),
         ("models = [", "must be TOML"),
         ("tasks = 3", "tasks must be a list; it is 3"),
     ],

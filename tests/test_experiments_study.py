@@ -1,9 +1,13 @@
 """Studies run, stop, go on, and say what they have."""
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +18,9 @@ import latentmdp as lm
 from latentmdp import cli
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import Processes
-from latentmdp.experiments.lock import held
+from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.store import Store
+from latentmdp.formats.files import lock_file
 from latentmdp.learning.spec import Spec
 
 HERE = Path(__file__).parent
@@ -172,6 +177,13 @@ def test_sweep_takes_models_as_they_come(tmp_path):
         lm.sweep(3, "random")
 
 
+def test_a_refused_sweep_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ModelError, match="did you mean 'size'"):
+        lm.sweep("maze:sise=2", "mvp")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_own_algorithms_are_known_to_workers(tmp_path):
     rule = (
         "from latentmdp.optimism import Bonus, register\n"
@@ -203,6 +215,28 @@ def test_a_study_goes_on_where_it_was(calls):
     assert len(log(calls.parent)) == len(set(log(calls.parent))) == 12
     merged = study.table().set_index("id").loc[first["id"], "number"]
     assert merged.tolist() == first["number"].tolist()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_two_entries_that_say_the_same_are_one_run(tmp_path, monkeypatch, jobs):
+    """Also where both wait for the same optimum, and where a value is given twice."""
+    begun = []
+    submit = Processes.submit
+
+    def counted(engine, task):
+        begun.append(task["key"])
+        submit(engine, task)
+
+    monkeypatch.setattr(Processes, "submit", counted)
+    swept = {"model": "bandit:arms=2,contexts=2,horizon={H}", "sweep": {"H": [3, 3]}}
+    study = lm.sweep(
+        {"one": SMALL, "two": swept}, ["random"], seeds=3, episodes=100,
+        folder=tmp_path / "study", jobs=jobs,
+    )  # fmt: skip
+    assert len(begun) == len(set(begun)) == 1 + 3
+    table = study.table()
+    assert table["model"].tolist() == ["one"] * 3 + ["two"] * 3
+    assert table["regret"][:3].tolist() == table["regret"][3:].tolist()
 
 
 def test_the_order_and_the_jobs_do_not_matter(calls, tmp_path):
@@ -272,6 +306,16 @@ def test_a_task_that_kills_its_worker_is_set_aside(tmp_path):
     assert (tmp_path / "log").read_text().count("seed 1") == 6
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_dead_workers_child_does_not_hold_up_the_study(tmp_path):
+    started = time.monotonic()
+    study = tasks_study(tmp_path, "leaves_a_child", folder=str(tmp_path)).run(jobs=1)
+    for child in log(tmp_path):
+        os.kill(int(child), signal.SIGKILL)
+    assert time.monotonic() - started < 50.0  # the children sleep for 60 s
+    assert study.table()["seed"].tolist() == [1, 2]
+
+
 def test_a_task_may_lose_two_workers(tmp_path):
     study = tasks_study(tmp_path, "dies_twice", folder=str(tmp_path))
     study.run(jobs=1, only="*-0-*")
@@ -307,6 +351,18 @@ def test_a_second_driver_is_told_who_holds_it(calls):
         with pytest.raises(ModelError, match=r"must not be in use; process \d+ on .* since"):
             study.run()
     assert not study.status()["running"]
+
+
+def test_readers_do_not_keep_a_driver_out(tmp_path):
+    """`status` has the lock for a moment: a driver that starts then must not be refused."""
+    with held(tmp_path):
+        pass
+    with open(tmp_path / "study.lock", "r+") as reader:
+        assert lock_file(reader.fileno(), shared=True) is not False
+        assert not is_held(tmp_path)  # readers do not see each other
+        threading.Timer(0.05, reader.close).start()
+        with held(tmp_path):
+            assert is_held(tmp_path)
 
 
 def test_a_second_driver_may_wait(calls):
@@ -377,11 +433,52 @@ def test_commands_refuse_in_a_line(calls, capsys):
         (["table", str(calls), "--parquet"], "--parquet needs --out"),
         (["table", str(calls), "--csv", "--json"], "give one of"),
         (["status", "none.toml"], "there is no such file"),
+        (["run", str(calls), "--only", "mvp"], "--only must fit ids of runs, like numbers-0-"),
+        (["status", str(calls), "--only", "mvp"], "'mvp' fits none"),
     ):
         assert cli.run(["study", *arguments]) == 2
         error = capsys.readouterr().err
         assert words in error
         assert error.count("\n") == 1
+
+
+def test_results_that_no_table_could_hold_are_failures(tmp_path):
+    """A curve that is none and a column of every run fail alone; other runs can be read."""
+    study = tasks_study(tmp_path, "misnamed").run(jobs=1)
+    assert study.table()["seed"].tolist() == [2]
+    assert study.curves()["regret"].tolist() == [0.5, 0.75]
+    column, curve = (failure["error"] for failure in study.status()["failures"])
+    assert "must not have 'seed': it is a column of every run" in column
+    assert "curve must be two lists of finite numbers, equally long; it is 'up'" in curve
+
+
+def test_mixed_versions_are_told(calls, capsys):
+    study = lm.Study.load(calls).run(jobs=1)
+    assert len(study.status()["versions"]) == 1
+    db = sqlite3.connect(calls.with_suffix("") / "study.db")
+    with db:
+        key = db.execute("SELECT key FROM runs ORDER BY key").fetchone()
+        db.execute("UPDATE runs SET made_by = '{}' WHERE key = ?", key)  # its worker died
+    assert len(study.status()["versions"]) == 1
+    with db:
+        key = db.execute("SELECT max(key) FROM runs").fetchone()
+        change = "UPDATE runs SET made_by = json_set(made_by, '$.numpy', '1.0') WHERE key = ?"
+        db.execute(change, key)
+    db.close()
+    assert cli.run(["study", "status", str(calls)]) == 0
+    said = capsys.readouterr().out
+    assert "runs of different versions: latentmdp" in said
+    assert "numpy 1.0" in said
+
+
+def test_parquet_refuses_columns_of_mixed_kinds(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    study = tasks_study(tmp_path, "mixed").run(jobs=1)
+    assert len(study.table()) == 3
+    toml = str(next(tmp_path.glob("*.toml")))
+    out = str(tmp_path / "x.parquet")
+    assert cli.run(["study", "table", toml, "--parquet", "--out", out]) == 2
+    assert "must hold values of one kind" in capsys.readouterr().err
 
 
 def test_parquet_has_the_same_numbers(calls, tmp_path):

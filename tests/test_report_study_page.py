@@ -10,7 +10,7 @@ import pytest
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.exponents import exponents, swept_numbers
-from latentmdp.report.static_chart import Line, line_chart
+from latentmdp.report.static_chart import Axis, Line, line_chart
 from latentmdp.report.study_page import label, write_study_page
 
 HOSTILE = "<script>alert(1)</script>&'"
@@ -96,6 +96,10 @@ def test_exponents_of_known_powers():
     assert len(exponents(powers([0.5], (4,)), "x")) == 0
     with pytest.raises(ModelError, match="must have the column 'H'"):
         exponents(powers([0.5], (1, 2)), "H")
+    for sizes in ((0, 1, 2), ("small", "large")):
+        table = powers([0.5], (1, 2, 3)[: len(sizes)]).assign(x=sizes)
+        with pytest.raises(ModelError, match="x must have numbers above 0 for exponents; it has"):
+            exponents(table, "x")
 
 
 def test_intervals_cover_as_often_as_they_say():
@@ -157,6 +161,25 @@ def test_charts_leave_out_what_a_logarithm_cannot_show():
     assert chart.count("<circle") == 1
     nothing = line_chart([line._replace(y=np.zeros(3))], x_label="x", y_label="y", description="d")
     assert "nothing to draw" in nothing
+
+
+def test_rounding_errors_do_not_stretch_a_chart(tmp_path):
+    """A learner that is right at first has a regret of 1e-16 there: that is drawn as none."""
+    runs, curves = study_tables()
+    pages = []
+    for first in (0.0, 1e-16):
+        changed = curves.assign(regret=curves["regret"].where(curves["episode"] > 2, first))
+        write_study_page(tmp_path / "page.html", runs, changed, title="x")
+        pages.append((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert pages[0] == pages[1]
+
+
+def test_logarithmic_axes_have_several_ticks():
+    expected = {(2.0, 16.0): (2, 5, 10), (3.0, 4.5): (3, 3.5, 4, 4.5), (1.0, 1e4): (1, 100)}
+    for sizes, ticks in expected.items():
+        found = Axis(True, *sizes, 0.0, 1.0).ticks()
+        assert set(ticks) <= set(found.round(9))
+        assert len(found) <= 7
 
 
 def test_labels_have_names_as_given_and_numbers_for_people():

@@ -81,7 +81,7 @@ def run_command(
     if dry_run:
         _show_plan(found, only, retry, jobs, json)
         return
-    before = found.status(only)
+    before = _fitting(found, only)
     failed = 0 if retry else before["failed"]
     try:
         with shown(before["runs"], before["done"], failed, quiet=json) as listener:
@@ -108,7 +108,7 @@ def status_command(study: StudyArgument, only: Only = None, json: AsJson = False
     from latentmdp.experiments.study import Study
 
     found = Study.load(study)
-    _report(found, found.status(only), json)
+    _report(found, _fitting(found, only), json)
 
 
 @study_app.command("table")
@@ -196,6 +196,15 @@ def report_command(
 # ---------------------------------------------------------------------- words
 
 
+def _fitting(study: "Study", only: str | None) -> dict[str, Any]:
+    """The status of the runs whose id fits; a pattern that none fits is a slip."""
+    status = study.status(only)
+    if not status["runs"]:
+        first = next(study.spec.runs()).id
+        raise ModelError(f"--only must fit ids of runs, like {first}; {only!r} fits none")
+    return status
+
+
 def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
     if json:
         print_json(status)
@@ -206,7 +215,7 @@ def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
         f"{status['left']} left{at_work}; kept in {status['folder']}"
     )
     if len(status["versions"]) > 1:
-        print_text(f"runs of different versions of latentmdp: {', '.join(status['versions'])}")
+        print_text(f"runs of different versions: {'; '.join(status['versions'])}")
     for failure in status["failures"][:MOST_LISTED]:
         print_text(f"failed: {failure['id']}\n    " + failure["error"].replace("\n", "\n    "))
     more = len(status["failures"]) - MOST_LISTED
@@ -255,6 +264,10 @@ def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
         except ImportError:
             raise ModelError(
                 "Parquet needs the package pyarrow: pip install 'latentmdp[cluster]'"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"columns of a Parquet file must hold values of one kind ({error}): take --csv"
             ) from None
     else:
         write_atomically(out, lambda file: table.to_csv(file, index=False))

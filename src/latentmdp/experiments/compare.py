@@ -103,9 +103,9 @@ def compare(
     A learner's name is its algorithm, with the options that vary: `bernstein bonus_scale=0.01`.
 
     `difference` is `a` minus `b`, mean over seeds, with a bootstrap interval `lower, upper`
-    (percentiles over resampled seeds). `improvement`: the probability that a run of `a` is
-    better than a run of `b` with another or the same seed (ties count half). `comparisons`: how
-    many such calls belong together; the correction counts the groups of all of them.
+    (over resampled seeds, bias-corrected and accelerated). `improvement`: the probability that a
+    run of `a` is better than a run of `b` with another or the same seed (ties count half).
+    `comparisons`: how many such calls belong together; the correction counts the groups of all.
     """
     import pandas as pd
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.errors import ModelError
 from latentmdp.experiments.compare import check_columns, group_columns, with_learners
+from latentmdp.experiments.run_spec import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,9 @@ def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataF
     table = with_learners(table)
     check_columns(table, metric, key)
     table = table[table[key].notna()]
+    bad = [x for x in table[key] if not (is_number(x) and x > 0)]
+    if bad:
+        raise ModelError(f"{key} must have numbers above 0 for exponents; it has {bad[0]!r}")
     groups = [name for name in group_columns(table) if name != key]
     rows = []
     for place, part in table.groupby([*groups, "learner"], sort=False, dropna=False):

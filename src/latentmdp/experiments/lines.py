@@ -79,6 +79,8 @@ class Document:
                 part, inline = header.group(2), ""
             elif key and not part:
                 inline = key.group(1)  # `models = [` may go on for lines
+            if names == [part] and header:
+                return number
             inside = len(names) == 1 or inline == names[0] or (part, count) == (names[0], index)
             if inside:
                 first = first or number

@@ -13,7 +13,8 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.files import lock_file, make_folder
 
 FILE = "study.lock"
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.02
+LOOKS = 10  # before a driver is refused: a reader that looks has the lock for a moment
 
 
 @contextmanager
@@ -24,8 +25,12 @@ def held(
     path = make_folder(folder) / FILE
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        said = False
+        said, looks = False, 0
         while lock_file(descriptor) is False:
+            looks += 1
+            if looks < LOOKS:
+                time.sleep(LOOK_SECONDS)
+                continue
             if not wait:
                 raise ModelError(
                     f"{folder} must not be in use; {holder(folder)} runs this study: wait for it "
@@ -55,13 +60,13 @@ def holder(folder: Path) -> str:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a driver is at work."""
+    """Whether a driver is at work. Readers share the lock, so that they do not see each other."""
     try:
         descriptor = os.open(folder / FILE, os.O_RDWR)
     except OSError:
         return False
     try:
-        return lock_file(descriptor) is False
+        return lock_file(descriptor, shared=True) is False
     finally:
         os.close(descriptor)
 

@@ -133,20 +133,22 @@ class Runner:
 
     def _next_task(self) -> Plain | None:
         """A run that can begin, or an optimum that one waits for; None if there is none now."""
-        if self._ready:
-            return self._run_task(self._ready.popleft())
-        while sum(map(len, self._waiting.values())) < MOST_WAITING:
-            run = next(self._source, None)
-            if run is None:
-                return None
-            if run.key in self._under_way:
-                continue  # two entries of the file are the same run
-            if run.optimum_key is None or self._optimum(run) is not None:
+        while self._ready:
+            run = self._ready.popleft()
+            if run.key not in self._under_way and not self._choice.is_over(run):
                 return self._run_task(run)
-            waiting = self._waiting.setdefault(run.optimum_key, [])
-            waiting.append(run)
+        while sum(map(len, self._waiting.values())) < MOST_WAITING:
+            new = next(self._source, None)
+            if new is None:
+                return None
+            if new.key in self._under_way:
+                continue  # two entries of the file are the same run
+            if new.optimum_key is None or self._optimum(new) is not None:
+                return self._run_task(new)
+            waiting = self._waiting.setdefault(new.optimum_key, [])
+            waiting.append(new)
             if len(waiting) == 1:
-                return self._optimum_task(run)
+                return self._optimum_task(new)
         return None
 
     def _optimum(self, run: RunSpec) -> Optimum | None:

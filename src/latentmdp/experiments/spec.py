@@ -31,6 +31,13 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.run_spec import Plain, RunSpec, is_number
 from latentmdp.experiments.sources import ModelSources, code_digest, split_function
+from latentmdp.experiments.spec_checks import (
+    COLUMNS,
+    TASK_COLUMNS,
+    Where,
+    check_model_options,
+    check_plain,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +61,6 @@ WORDS = ("size", "setting", "note")  # about a task, for its page; `size` is wha
 TASK = ("name", "function", "arguments", "sweep", "seeds", "exponent", *WORDS)
 MOST_SEEDS = 10**7
 
-Where = tuple[str | int, ...]
-
 
 class StudySpec:
     """A checked study. `runs()` makes its runs anew each time, one by one: there may be many."""
@@ -64,6 +69,7 @@ class StudySpec:
         self._document, self.base = document, base
         values = document.values
         document.check_keys(values, TOP, ())
+        check_plain(document, values)
         self.title = self._text(values, "title", ())
         self.folder = self._text(values, "folder", ())
         self.keep = self._keep(values)
@@ -71,7 +77,11 @@ class StudySpec:
         self._top = values
         self._sources = ModelSources(base)
         self._models = self._entries("models", MODEL, "model")
+        for i, model in enumerate(self._models):
+            check_model_options(document, model, ("models", i))
         self._algorithms = self._entries("algorithms", ALGORITHM, "algorithm")
+        for j, algorithm in enumerate(self._algorithms):
+            self._text(algorithm, "python", ("algorithms", j))
         self._tasks = self._entries("tasks", TASK, "function")
         self.about = self._about()
         if bool(self._models) != bool(self._algorithms):
@@ -80,8 +90,7 @@ class StudySpec:
         if not self._models and not self._tasks:
             raise document.refusal((), "a study needs models and algorithms, or tasks")
         self._check_names()
-        for _ in self._cells():  # refuses bad values before any work
-            pass
+        self._check_cells()
 
     def runs(self) -> Iterator[RunSpec]:
         """All runs, in the order of the file; seeds vary fastest."""
@@ -179,6 +188,21 @@ class StudySpec:
                         (part,), f"names of {part} must differ; {name!r} appears twice"
                     )
 
+    def _check_cells(self) -> None:
+        """Refuse bad values, and runs that a table could not tell apart, before any work."""
+        seen: set[tuple[Any, ...]] = set()
+        for cell, seeds in self._cells():
+            labels = cell.run(next(iter(seeds))).labels
+            words = tuple((k, v) for k, v in labels.items() if k != "seed")
+            if words in seen:
+                part, name = next(iter(labels.items()))
+                raise self._document.refusal(
+                    (f"{part}s",),
+                    f"runs of a study must differ in their columns; {name!r} makes some that do "
+                    "not: leave one out, or give its entries names (name = ...)",
+                )
+            seen.add(words)
+
     def _seeds(self, *tables: tuple[Plain, Where]) -> range | list[int]:
         """Of the first of these tables that has any: a number of them, or a list."""
         for table, where in tables:
@@ -196,24 +220,27 @@ class StudySpec:
             )
         return range(1)
 
-    def _sweep(self, entry: Plain, where: Where) -> list[Plain]:
-        """All combinations of the swept keys."""
+    def _sweep(self, entry: Plain, where: Where, taken: tuple[str, ...]) -> list[Plain]:
+        """All combinations of the swept keys, none of which may be `taken` by another column."""
         sweep = entry.get("sweep", {})
         if not isinstance(sweep, dict):
             raise self._document.refusal(
                 (*where, "sweep"), f"sweep must be like {{ H = [4, 8] }}; it is {sweep!r}"
             )
         for key, values in sweep.items():
-            if key == "seed" or not re.fullmatch(r"\w+", key):
+            if key in taken or not re.fullmatch(r"\w+", key):
                 raise self._document.refusal(
-                    (*where, key), f"a swept key must be a word other than seed; it is {key!r}"
+                    (*where, key),
+                    f"a swept key must be a word that names no other column; it is {key!r}",
                 )
+            if values == []:
+                raise self._document.refusal((*where, key), f"{key} must have values; it has none")
             for value in _as_list(values):
                 if not isinstance(value, (int, float, str)) or value == "":
                     raise self._document.refusal(
                         (*where, key), f"{key} must be numbers or text; it has {value!r}"
                     )
-        lists = [_as_list(values) for values in sweep.values()]
+        lists = [_distinct(values) for values in sweep.values()]
         return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*lists)]
 
     # ------------------------------------------------------------------ cells
@@ -222,7 +249,7 @@ class StudySpec:
         """Everything but the seed, checked."""
         for i, model in enumerate(self._models):
             seeds = self._seeds((model, ("models", i)), (self._top, ()))
-            for swept in self._sweep(model, ("models", i)):
+            for swept in self._sweep(model, ("models", i), COLUMNS):
                 for j, algorithm in enumerate(self._algorithms):
                     for options in self._options(model, i, algorithm, j):
                         try:
@@ -233,7 +260,7 @@ class StudySpec:
                         yield cell, seeds
         for i, task in enumerate(self._tasks):
             seeds = self._seeds((task, ("tasks", i)), (self._top, ()))
-            for swept in self._sweep(task, ("tasks", i)):
+            for swept in self._sweep(task, ("tasks", i), TASK_COLUMNS):
                 try:
                     call = _CallCell(task, swept, self.base)
                 except ModelError as error:
@@ -243,12 +270,22 @@ class StudySpec:
     def _located(
         self, error: ModelError, model: Plain, i: int, algorithm: Plain, j: int
     ) -> ModelError:
-        """The error with the line of the model, or of the algorithm if it is about that."""
+        """The error with the line of the option that it is about, the algorithm or the model."""
+        for name, inner in OPTIONS.items():
+            if str(error).startswith(f"{inner} must"):
+                where = self._place(name, model, i, algorithm, j)
+                return self._document.refusal(where, str(error))
         if str(error).startswith(("algorithm", "python")):
             return self._document.refusal(
                 ("algorithms", j), str(error), f'"{algorithm["algorithm"]}"'
             )
         return self._document.refusal(("models", i), str(error), f'"{model["model"]}"')
+
+    def _place(self, name: str, model: Plain, i: int, algorithm: Plain, j: int) -> Where:
+        """Where an option of runs is given."""
+        if name in algorithm:
+            return ("algorithms", j, name)
+        return ("models", i, name) if name in model else (name,)
 
     def _options(self, model: Plain, i: int, algorithm: Plain, j: int) -> list[Plain]:
         """All combinations of the options of runs; an algorithm's own come first."""
@@ -256,8 +293,11 @@ class StudySpec:
         for name, inner in OPTIONS.items():
             for table in (algorithm, model, self._top, DEFAULTS):
                 if name in table:
-                    lists[inner] = _as_list(table[name])
+                    lists[inner] = _distinct(table[name])
                     break
+            if lists.get(inner) == []:
+                where = self._place(name, model, i, algorithm, j)
+                raise self._document.refusal(where, f"{name} must have values; it has none")
         return [
             dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())
         ]
@@ -268,6 +308,7 @@ class StudySpec:
         from latentmdp.learning.spec import Spec  # loads the kernels, which tasks may do without
 
         spec = Spec(algorithm["algorithm"], **options)
+        spec.check_range()
         content = {k: v for k, v in asdict(spec).items() if k != "seed"}
         where: Plain = {}
         if "python" in algorithm:
@@ -318,6 +359,9 @@ class _CallCell:
         arguments = task.get("arguments", {})
         if not isinstance(arguments, dict):
             raise ModelError(f"arguments must be a table; it is {arguments!r}")
+        given = [key for key in ("seed", "stream") if key in arguments]
+        if given:
+            raise ModelError(f"arguments must not have {given[0]!r}: each run has its own")
         twice = [key for key in swept if key in arguments]
         if twice:
             raise ModelError(f"{twice[0]!r} must be swept or an argument; it is both")
@@ -368,6 +412,15 @@ def filled(template: str, swept: Plain, more: Plain) -> str:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _distinct(value: Any) -> list[Any]:
+    """A list of values, each once: a value that is given twice makes no run twice."""
+    found: list[Any] = []
+    for one in _as_list(value):
+        if one not in found:
+            found.append(one)
+    return found
 
 
 def _whole(value: Any) -> bool:

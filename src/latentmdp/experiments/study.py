@@ -106,7 +106,8 @@ class Study:
             if row is not None:
                 counts[row.state] += 1
                 seconds += row.seconds
-                versions.add(str(row.made_by.get("latentmdp")))
+                if row.made_by:  # nothing is known of a worker that has died
+                    versions.add(_versions(row.made_by))
                 if row.state == "failed":
                     failed.append({"id": run.id, "error": row.result["error"]})
         left = counts["runs"] - counts["done"] - counts["failed"]
@@ -225,6 +226,12 @@ class Study:
                     yield run, store.run(run.key, curve)
 
 
+def _versions(made_by: Plain) -> str:
+    """What bits depend on besides the run: `latentmdp 0.1.0, numpy 2.3.0, numba 0.62.0`."""
+    names = ("latentmdp", "numpy", "numba")
+    return ", ".join(f"{name} {made_by[name]}" for name in names if name in made_by)
+
+
 class _Units:
     """The units of a table."""
 
@@ -324,12 +331,17 @@ def sweep(
     2
     """
     place = Path(tempfile.mkdtemp(prefix="latentmdp-")) if folder is None else as_path(folder)
-    document = {
-        "models": [_model_entry(entry, place) for entry in _entries(models)],
-        "algorithms": [_algorithm_entry(entry) for entry in _entries(algorithms)],
-        "seeds": seeds, "episodes": episodes, **options,
-    }  # fmt: skip
-    study = Study(StudySpec(Document(document), Path.cwd()), place)
+    try:
+        document = {
+            "models": [_model_entry(entry, place) for entry in _entries(models)],
+            "algorithms": [_algorithm_entry(entry) for entry in _entries(algorithms)],
+            "seeds": seeds, "episodes": episodes, **options,
+        }  # fmt: skip
+        study = Study(StudySpec(Document(document), Path.cwd()), place)
+    except BaseException:
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     if folder is None:
         weakref.finalize(study, shutil.rmtree, place, ignore_errors=True)
     return study.run(jobs, engine, scheduler) if run else study

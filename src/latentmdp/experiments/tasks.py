@@ -32,6 +32,7 @@ from latentmdp.experiments.store import TroubleError
 
 Stop = Callable[[], bool]
 MOST_WORDS = 2000  # characters that are kept of a failure
+RESERVED = ("id", "task", "seed", "seconds", "units")  # columns that a task's results cannot have
 
 
 def perform(task: Plain, stop: Stop = lambda: False) -> Plain:
@@ -82,8 +83,26 @@ def _call(task: Plain) -> Plain:
     if not isinstance(result, dict):
         raise ModelError(f"a task's function must give a dictionary; it gave {result!r:.100}")
     points = result.pop("curve", None)
+    for name in RESERVED:
+        if name in result:
+            raise ModelError(
+                f"a task's results must not have {name!r}: it is a column of every run"
+            )
     plain = {str(name): _plain(name, value) for name, value in result.items()}
-    return {"state": "done", "result": plain, "curve": points}
+    return {"state": "done", "result": plain, "curve": None if points is None else _curve(points)}
+
+
+def _curve(points: Any) -> list[list[float]]:
+    """Two lists of finite numbers: episodes, and regret after as many."""
+    try:
+        episodes, regret = np.asarray(points, dtype=np.float64)
+        if episodes.ndim == 1 and np.isfinite([episodes, regret]).all():
+            return [episodes.tolist(), regret.tolist()]
+    except (TypeError, ValueError):
+        pass
+    raise ModelError(
+        f"a task's curve must be two lists of finite numbers, equally long; it is {points!r:.100}"
+    )
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -28,6 +28,9 @@ def main() -> None:
     faulthandler.enable()
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what tasks print must not get between the outcomes
+    if hasattr(os, "register_at_fork"):
+        # the driver sees our end when nobody has the channel open: not a task's own processes
+        os.register_at_fork(after_in_child=channel.close)
     stop = StopRequest()
     tasks = _Inbox(sys.stdin, stop)
     _send(channel, {"ready": os.getpid()})

@@ -257,15 +257,17 @@ def _remove_leftover(path: str) -> None:
         os.close(descriptor)
 
 
-def lock_file(descriptor: int) -> bool | None:
+def lock_file(descriptor: int, shared: bool = False) -> bool | None:
     """Lock an open file; False if another process holds it, None where there are no locks.
 
-    The system ends a lock with its process, however that ends.
+    Several processes may have a `shared` lock, but none beside one that is not. The system ends a
+    lock with its process, however that ends.
     """
     if not HAS_LOCKS:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks

@@ -77,6 +77,10 @@ class Spec:
                 f"{MOST_DRAWS}; it is {self.episodes} (psrl draws at doublings and takes any)"
             )
 
+    def check_range(self) -> None:
+        """Refuse a delta or a bonus scale that no model can be learned with."""
+        Setting(1, 1, 1, 1, self.episodes, self.delta, self.bonus_scale)
+
     @property
     def every_episode(self) -> bool:
         """Whether a new policy is made after every episode, and not only at doublings."""

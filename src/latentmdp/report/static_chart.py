@@ -43,11 +43,17 @@ class Axis(NamedTuple):
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> Floats:
-        """Powers of ten, or round numbers: at most about six."""
+        """Powers of ten, or round numbers where there are none or one: at most about six."""
         if self.log:
             first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            every = max(1, math.ceil((last - first + 1) / 6))
-            return np.power(10.0, np.arange(first, last + 1, every), dtype=np.float64)
+            if last > first:
+                every = max(1, math.ceil((last - first + 1) / 6))
+                return np.power(10.0, np.arange(first, last + 1, every), dtype=np.float64)
+            powers = np.power(10.0, np.arange(first - 1, last + 1), dtype=np.float64)
+            found: Floats = np.outer(powers, np.array([1.0, 2.0, 5.0])).ravel()
+            found = found[(self.low <= found) & (found <= self.high)]
+            if len(found) > 1:
+                return found
         rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = unit * next(k for k in (1, 2, 5, 10) if k * unit >= rough)

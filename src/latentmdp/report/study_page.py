@@ -133,7 +133,8 @@ def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -
     panels = []
     for key, part in curves.groupby(list(groups), sort=False, dropna=False):
         heading = label(groups, key)
-        lines = [_median_line(part, name, i) for i, name in enumerate(names)]
+        real = part.assign(regret=_without_rounding(part))
+        lines = [_median_line(real, name, i) for i, name in enumerate(names)]
         chart = line_chart(
             [line for line in lines if line is not None], x_label="episodes", y_label="regret",
             description=f"Regret over episodes: {heading}",
@@ -142,6 +143,15 @@ def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -
     search = _search("charts", "Show problems with", "regret-panels")
     shown = tag("div", *panels, class_="panels", id="regret-panels")
     return section("regret", "Regret", tag("p", words), legend(names), search, shown)
+
+
+def _without_rounding(part: pd.DataFrame) -> pd.Series:
+    """Regret with 0 where it is rounding error, which would stretch a logarithmic axis.
+
+    Values are exact to about 1e-15 of what an episode can lose.
+    """
+    loss = (part["regret"] / part["episode"]).max()
+    return part["regret"].where(part["regret"] > loss * (1e-12 + 1e-15 * part["episode"]), 0.0)
 
 
 def _median_line(part: pd.DataFrame, name: str, kind: int) -> Line | None:
@@ -176,7 +186,7 @@ def _scaling(
     for key in swept:
         others = [name for name in _telling(runs) if name != key]
         found = exponents(runs, key)
-        rows = [
+        rows: list[tuple[Any, ...]] = [
             (label(others, row[others]), row["learner"], int(row["seeds"]),
              _power(_told(about, row).get("exponent")), _power(row["exponent"]),
              Figure("–" if row["seeds"] < 2 else f"{row['lower']:.3f} to {row['upper']:.3f}"))
@@ -199,6 +209,9 @@ def _scaling(
             below = (tag("p", text, class_="small soft") for text in texts)
             panels.append(tag("div", tag("h3", heading), chart, *below, class_="panel"))
         headers = ["problem", "learner", "seeds", "theorem", "exponent", "interval"]
+        if not any("exponent" in one for one in about.values()):
+            headers.remove("theorem")
+            rows = [(*row[:3], *row[4:]) for row in rows]
         parts += [tag("h3", f"In {key}"), tag("div", *panels, class_="panels")]
         parts.append(_sortable(f"Exponents in {key}", headers, rows))
     return section("scaling", "Scaling", *parts)
