@@ -36,7 +36,6 @@ BOUND_SWEEPS = 200  # of a bound, at most
 MOST_OPEN = 200_000  # branches that wait
 TRIES = 50  # branches whose tables are climbed from
 TABLE_WORK = 100_000  # row backups, about a second: for the table beside a small controller
-LEAST_TABLE_SECONDS = 1.0  # for it, whatever is left of the time limit
 
 
 def plan_stationary_markov(
@@ -77,11 +76,10 @@ def at_least_markov(
     """
     if small.unrestricted is None or small.lower >= small.unrestricted:
         return small  # nothing was lost
-    if small.status == "interrupted":
+    if small.status == "interrupted" or seconds == 0.0:
         return small
-    time_limit = None if seconds is None else max(seconds, LEAST_TABLE_SECONDS)
     table = plan_stationary_markov(
-        model, method="ascent", time_limit=time_limit, work_limit=TABLE_WORK, seed=seed
+        model, method="ascent", time_limit=seconds, work_limit=TABLE_WORK, seed=seed
     )
     if table.lower <= small.lower:
         return small
