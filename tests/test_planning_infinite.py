@@ -109,6 +109,34 @@ def test_cutting_costs_nothing_where_it_finds_more_than_the_search_had():
     assert better  # else this would look at nothing
 
 
+def test_small_controllers_are_at_least_as_good_as_markov_policies():
+    """The latter have one node per state; cutting down alone ends below one here."""
+    model = endless(np.random.default_rng(338), M=3, S=3, A=3, discounts=(0.8,), observe=True)
+    markov = lm.plan(model, "markov", gap=None)
+    cut = plan_stationary(model, gap=1e-3, max_nodes=model.S)
+    assert cut.lower < 1.02 * markov.lower  # costs; else this would look at nothing
+    plan = lm.plan(model, gap=1e-3, max_nodes=model.S)
+    check(model, plan)
+    assert model.S >= plan.policy.N
+    assert plan.lower == pytest.approx(markov.lower)
+    assert plan.loss == pytest.approx(cut.unrestricted - plan.lower)
+
+
+def test_a_warm_start_that_is_small_enough_is_not_fallen_behind(monkeypatch):
+    from latentmdp.planning import stationary_markov
+
+    monkeypatch.setattr(stationary_markov, "TABLE_WORK", 1)
+    model = endless(np.random.default_rng(338), M=3, S=3, A=3, discounts=(0.8,), observe=True)
+    markov = lm.plan(model, "markov", gap=None)
+    plan = lm.plan(model, gap=1e-3, max_nodes=model.S, warm=markov)
+    check(model, plan)
+    assert plan.lower >= markov.lower
+    large = lm.plan(model, gap=1e-3)
+    assert large.policy.N > model.S
+    again = lm.plan(model, gap=1e-3, max_nodes=model.S, warm=large)
+    assert model.S >= again.policy.N
+
+
 def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
     from latentmdp.planning import small_controller
 

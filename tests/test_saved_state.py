@@ -234,3 +234,26 @@ def test_entries(value, entry, said):
     with pytest.raises(lm.ModelError) as refused:
         fitting({"x": value}, {"x": entry}, {"n": 4, "k": 5})
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("on_transitions", [False, True])
+@pytest.mark.parametrize("policy_class", ["markov", "history"])
+def test_large_rewards_where_no_episode_leads(tmp_path, policy_class, on_transitions):
+    """Totals are at most 1 all the same: such models learn, are saved, resumed and audited."""
+    P = np.array([[[[1.0, 0.0]] * 2, [[0.5, 0.5]] * 2]] * 2)
+    R = np.array([[[0.25, 0.5], [7.0, 3.0]]] * 2)
+    R[1, 0] = 0.5, 0.25
+    R = np.stack([R, R], axis=-1) if on_transitions else R
+    model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [1.0, 0.0], 2)
+    run = learn(model, "mvp", episodes=50, policy_class=policy_class, bonus_scale=0.01)
+    assert run.final_value == lm.evaluate(model, run.policy).value
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    assert again.regret == run.regret
+    assert again.more(50).episodes == 100
+    assert not lm.audit(run).bugs
+    learner = Learner(model, "mvp", episodes=10, policy_class=policy_class)
+    learner.save(tmp_path / "learner.npz")
+    assert np.array_equal(
+        Learner.load(tmp_path / "learner.npz").policy.action, learner.policy.action
+    )

@@ -417,3 +417,43 @@ def test_sizes_are_refused_before_anything_is_laid_out():
         lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 2**31, terminal=terminal)
     with pytest.raises(lm.ModelError, match=r"w must have the shape \(2,\)"):
         lm.LatentMDP.from_arrays(P, R, 1.0, nu, 3, terminal=terminal)
+
+
+@pytest.mark.parametrize("on_transitions", [False, True])
+def test_rewards_alone_may_change_with_the_step(on_transitions):
+    rng = np.random.default_rng(1)
+    H, M, S, A = 3, 2, 2, 4
+    P = rng.dirichlet(np.ones(S), (M, S, A))
+    R = rng.normal(size=(H, M, S, A, S) if on_transitions else (H, M, S, A))
+    rest = {"w": [0.3, 0.7], "nu": [0.5, 0.5], "horizon": H, "max_return": None}
+    model = lm.LatentMDP.from_arrays(P, R, **rest)
+    assert model == lm.LatentMDP.from_arrays(np.stack([P] * H), R, **rest)
+    assert model == lm.LatentMDP.from_arrays(P.tolist(), R.tolist(), **rest)
+    assert np.array_equal(model.R, R)
+    ended = lm.LatentMDP.from_arrays(P, R, terminal=np.ones((M, S)), **rest)
+    assert np.array_equal(ended.R, R)
+
+
+def test_rewards_with_four_axes_that_could_be_either_go_by_the_transitions():
+    rng = np.random.default_rng(2)
+    P, R = rng.dirichlet(np.ones(2), (2, 2, 2)), rng.normal(size=(2, 2, 2, 2))
+    rest = {"w": [0.3, 0.7], "nu": [0.5, 0.5], "horizon": 2, "max_return": None}
+    assert isinstance(lm.LatentMDP.from_arrays(P, R, **rest), lm.LatentMDP)
+    ended = lm.LatentMDP.from_arrays(P, R, terminal=np.ones((2, 2)), **rest)
+    assert np.array_equal(ended.R, np.stack([R] * 2))
+    assert np.array_equal(lm.LatentMDP.from_arrays(np.stack([P] * 2), R, **rest).R, R)
+
+
+def test_availability_alone_may_change_with_the_step():
+    rng = np.random.default_rng(3)
+    H, M, S, A = 3, 2, 2, 2
+    P, R = rng.dirichlet(np.ones(S), (M, S, A)), rng.normal(size=(M, S, A))
+    allowed = np.ones((H, S, A), dtype=bool)
+    allowed[1, 0, 1] = False
+    rest = {"w": [0.3, 0.7], "nu": [0.5, 0.5], "horizon": H, "max_return": None, "allowed": allowed}
+    model = lm.LatentMDP.from_arrays(P, R, **rest)
+    assert np.array_equal(model.allowed, allowed)
+    assert model == lm.LatentMDP.from_arrays(np.stack([P] * H), R, **rest)
+    m, s, a, following = np.nonzero(P)
+    rows = (m, s, a, following, P[m, s, a, following], R[m, s, a])
+    assert model == lm.LatentMDP.from_rows(*rows, **rest)

@@ -14,12 +14,30 @@ from latentmdp.repair import Repairs
 from latentmdp.totals import extreme_totals
 
 
-def axes_of(value: ArrayLike) -> int:
-    """How many axes an array or nested lists have, without converting them."""
-    axes = 0
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array or nested lists, by their first entries, without converting them."""
+    outer = []
     while isinstance(value, (list, tuple)) and value:
-        value, axes = value[0], axes + 1
-    return axes + np.ndim(value)
+        outer.append(len(value))
+        value = value[0]
+    return (*outer, *np.shape(value))
+
+
+def axes_of(value: Any) -> int:
+    """How many axes an array or nested lists have, without converting them."""
+    return len(shape_of(value))
+
+
+def given_by_step(P: Any, R: Any, allowed: Any, horizon: Any) -> bool:
+    """Whether some of these have an axis of steps.
+
+    Rewards that could be `(H, M, S, A)` or, beside a `P` without steps, `(M, S, A, S)` are the
+    latter.
+    """
+    transitions, rewards = shape_of(P), shape_of(R)
+    if len(transitions) == 5 or len(rewards) == 5 or axes_of(allowed) == 3:
+        return True
+    return rewards == (horizon, *transitions[:3]) and rewards != transitions
 
 
 def row_sizes(w: ArrayLike, nu: ArrayLike, action: ArrayLike, n_actions: int | None) -> Sizes:

@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike
 
 from latentmdp import canonical
 from latentmdp.availability import Mask, checked_mask
-from latentmdp.building import axes_of, checked_start, checked_totals, row_columns, row_sizes
+from latentmdp.building import (
+    axes_of,
+    checked_start,
+    checked_totals,
+    given_by_step,
+    row_columns,
+    row_sizes,
+)
 from latentmdp.canonical import Floats, Ints, Outcomes, Rows, Sizes
 from latentmdp.description import Description, describe
 from latentmdp.errors import ModelError
@@ -105,10 +112,10 @@ class LatentMDP(ModelRows, InUnits):
         rewards; `None` accepts any finite rewards. `labels`: `state_names`, `action_names`,
         `context_names`, `layout`.
 
-        With `P (H,M,S,A,S)`, one per step, or rewards `terminal (M,S)` after the last step, it
-        gives a `TimedLatentMDP` (`timed.py`), where `R` may have the axis of steps, too.
+        With an axis of steps before those of `P`, `R` or `allowed`, or with rewards
+        `terminal (M,S)` after the last step, it gives a `TimedLatentMDP` (`timed.py`).
         """
-        if terminal is not None or axes_of(P) == 5 or axes_of(R) == 5:
+        if terminal is not None or given_by_step(P, R, allowed, horizon):
             from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
 
             return TimedLatentMDP.from_arrays(
@@ -154,10 +161,10 @@ class LatentMDP(ModelRows, InUnits):
         `n_actions` defaults to the largest action plus one. Where repeated outcomes differ in
         reward, observed rewards are random (`stochastic_rewards`), and hidden ones are averaged by
         probability. Without `allowed (S, A)`, an action without outcomes in all contexts is
-        unavailable in that state. With the `step` of each outcome, from 0, or with `terminal` it
-        gives a `TimedLatentMDP`. The rest as in `from_arrays`.
+        unavailable in that state. With the `step` of each outcome, from 0, with `terminal`, or
+        with `allowed (H, S, A)` it gives a `TimedLatentMDP`. The rest as in `from_arrays`.
         """
-        if step is not None or terminal is not None:
+        if step is not None or terminal is not None or axes_of(allowed) == 3:
             from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
 
             return TimedLatentMDP.from_rows(

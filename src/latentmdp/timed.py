@@ -87,7 +87,7 @@ class TimedLatentMDP(InUnits):
 
         A stationary `P` or `R`, without its first axis, is the same at every step; so are an
         `R (S,A)` and `allowed (S,A)`, which may be `(H,S,A)`. (An `R` with four axes that could be
-        either is one reward per step.)
+        either has an axis of steps if `P` has one.)
         """
         horizon = checked_steps(horizon)
         columns, sizes, mask = dense_columns(P, R, horizon, allowed)

@@ -47,13 +47,13 @@ def dense_columns(
     check_places(horizon, P.shape[-1])
     by_step = (horizon, *P.shape[-4:])
     shapes = [by_step[:4], by_step, by_step[1:4], by_step[1:], by_step[2:4]]
-    if P.ndim == 4:
-        shapes = [by_step[1:4], by_step[1:], by_step, by_step[2:4]]
     if R.shape not in shapes:
         raise ModelError(
             f"R must have the shape {' or '.join(map(str, shapes))} to go with P; it is {R.shape}"
         )
-    steps = R.shape in (by_step[:4], by_step) and (P.ndim == 5 or R.ndim == 5)
+    steps = R.shape in (by_step[:4], by_step)
+    if P.ndim == 4 and R.shape == by_step[1:]:
+        steps = False  # could be either: as P has it
     on_transitions = R.ndim == (5 if steps else 4)
     P = np.broadcast_to(P, by_step)
     R = np.broadcast_to(R if on_transitions else R[..., None], by_step)

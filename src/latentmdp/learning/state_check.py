@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from latentmdp.learning.state import State
     from latentmdp.model import LatentMDP
 
-TOTAL = 1.0 + 1e-6  # rewards and values, rounding included
+TOTAL = 1.0 + 1e-6  # of an episode, rounding included
 
 CHOICE: Table = {
     "algorithm": TEXT, "episodes": whole(low=1, high=2**53), "policy_class": TEXT,
@@ -46,8 +46,9 @@ CHOICE: Table = {
 KNOWN: Table = {
     "M": whole(low=1), "S": whole(low=1), "A": whole(low=1), "H": whole(low=1),
     "w": number("M", low=0.0, high=TOTAL), "nu": number("M", "S", low=0.0, high=TOTAL),
-    "row_reward": number("rows", low=0.0, high=TOTAL), "row_symbol": whole("rows", below="M"),
-    "next_reward": number("rows", "S", low=0.0, high=TOTAL, optional=True),
+    # totals are at most 1 where episodes can lead; rewards elsewhere may be larger
+    "row_reward": number("rows", low=0.0), "row_symbol": whole("rows", below="M"),
+    "next_reward": number("rows", "S", low=0.0, optional=True),
     "next_symbol": whole("rows", "S", below="M", optional=True),
     "allowed": truth("S", "A", optional=True),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.small_controller import check_max_nodes
 from latentmdp.planning.stationary import plan_stationary
-from latentmdp.planning.stationary_markov import plan_stationary_markov
+from latentmdp.planning.stationary_markov import at_least_markov, plan_stationary_markov
 from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.policy_fold import unfold
@@ -168,6 +168,8 @@ def plan(
     every = model.unmasked()  # rows of unavailable actions repeat available ones
     if infinite and policy_class == "history":
         found = plan_stationary(every, method=method, max_nodes=max_nodes, **limits)
+        left = _left(time_limit, time.perf_counter() - begun)
+        found = at_least_markov(every, found, left, seed)
     elif infinite:
         table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
         found = plan_stationary_markov(every, method=method, warm=table, seed=seed, **limits)
@@ -176,14 +178,19 @@ def plan(
         found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
         found = plan_history(every, method=method, **limits)
-    policy, lower = playable(model, found.policy), found.lower
-    if warm_policy is not None and warm_value > lower and max_nodes is None:
+    policy, lower, unrestricted = playable(model, found.policy), found.lower, found.unrestricted
+    if (
+        warm_policy is not None
+        and warm_value > lower
+        and (max_nodes is None or max_nodes >= warm_policy.N)
+    ):
         policy, lower = warm_policy, warm_value
+        unrestricted = None if unrestricted is None else max(unrestricted, lower)
     status = _status(model, found.status, lower, found.upper, gap)
     return Plan(
         policy.for_model(model), lower, max(found.upper, lower), status, found.method,
         policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
-        model.digest, found.unrestricted, model.reward_scale, model.reward_shift,
+        model.digest, unrestricted, model.reward_scale, model.reward_shift,
     )  # fmt: skip
 
 

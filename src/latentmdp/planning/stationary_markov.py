@@ -9,6 +9,7 @@ own. Work is counted in row backups.
 import heapq
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,7 @@ MEMORY_UNIT = 100  # row backups that take as long as one of them
 BOUND_SWEEPS = 200  # of a bound, at most
 MOST_OPEN = 200_000  # branches that wait
 TRIES = 50  # branches whose tables are climbed from
+TABLE_WORK = 100_000  # row backups, about a second: for the table beside a small controller
 
 
 def plan_stationary_markov(
@@ -63,6 +65,28 @@ def plan_stationary_markov(
     with interrupts_set(budget.interrupted):
         planner = _Planner(model, gap or 0.0, budget, memory_limit, progress, seed)
         return planner.run(method, warm)
+
+
+def at_least_markov(
+    model: LatentMDP, small: SearchResult, seconds: float | None, seed: int
+) -> SearchResult:
+    """A small controller, or a Markov policy if that is better: it has one node per state.
+
+    Cutting down is a local search and may end below it. `seconds` are left of the time limit.
+    """
+    if small.unrestricted is None or small.lower >= small.unrestricted:
+        return small  # nothing was lost
+    if small.status == "interrupted" or seconds == 0.0:
+        return small
+    table = plan_stationary_markov(
+        model, method="ascent", time_limit=seconds, work_limit=TABLE_WORK, seed=seed
+    )
+    if table.lower <= small.lower:
+        return small
+    return replace(
+        small, policy=table.policy, lower=table.lower, upper=max(small.upper, table.lower),
+        unrestricted=max(small.unrestricted, table.lower),
+    )  # fmt: skip
 
 
 class _Planner(Ledger):
