@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
 from latentmdp.kernels.beliefs import posterior
-from latentmdp.planning import baselines, belief_graph, belief_grid, extraction
+from latentmdp.planning import baselines, belief_arrays, belief_graph, belief_grid, extraction
 from latentmdp.planning.observations import observation_model
 from strategies import models, seeds
 
@@ -96,6 +96,7 @@ def test_a_warm_policy_costs_time_of_the_limit():
 
 def test_little_memory_for_a_table_is_a_status():
     model = make("bandit:horizon=1e5")
+    plan(model, "markov", memory_limit=1_000_000)  # imports and compiled kernels take memory too
     tracemalloc.start()
     found = plan(model, "markov", memory_limit=1_000_000)
     peak = tracemalloc.get_traced_memory()[1]
@@ -175,6 +176,21 @@ def test_grids_built_in_pieces_are_the_same(monkeypatch, N):
         begin, end = (int(i) for i in grids[0].cell_ptr[v * len(observations.next) + o :][:2])
         around = grids[0].belief[grids[0].cell_vertex[begin:end]]
         assert grids[0].cell_weight[begin:end] @ around == pytest.approx(post[0], abs=1e-12)
+
+
+def test_a_full_tree_grows_in_place():
+    """Copying a large tree took seconds, in which nobody looks at the clock."""
+    observed, widest = observation_model(make("garnet:contexts=3,states=4,actions=2")), 8
+    tree = belief_arrays.empty_tree(observed, 1, 2, widest)
+    tree.used[:2] = len(tree.step) - 1, len(tree.child) - 1
+    tree.belief[:] = np.arange(tree.belief.size).reshape(tree.belief.shape)
+    belief, before, length = tree.belief, tree.belief.copy(), len(tree.belief)
+    assert belief_arrays.enlarge_tree(tree, widest, 10_000) is None
+    larger = belief_arrays.enlarge_tree(tree, widest, 2**30)
+    assert larger.belief is belief
+    assert length + widest <= len(larger.belief) < 1.5 * length
+    assert (larger.belief[:length] == before).all()
+    assert len(larger.table) >= 2 * len(larger.step)
 
 
 def test_a_sweep_can_be_stopped_between_two_steps(monkeypatch):

@@ -146,3 +146,26 @@ def test_a_lower_bound_is_carried_to_more_steps_only_where_a_backup_holds_it():
     assert brute.best_history_value(model) == 0
     plan = plan_history(model, gap=0.05, method="layers")
     assert (plan.lower, plan.upper, plan.status) == (0, 0, "optimal")
+
+
+@pytest.mark.parametrize("method", HISTORY_METHODS)
+def test_a_policy_of_the_grid_is_kept_where_bounds_of_successors_are_worse(method):
+    """Only the policy of context 1 is safe in state 1, where context 1 is ruled out.
+
+    It gives the start its lower bound. State 1 itself has those of the other contexts alone.
+    """
+    go, cash = 0, 1
+    P, R = np.zeros((3, 4, 3, 4)), np.zeros((3, 4, 3))
+    P[:, np.arange(1, 4), :, np.arange(1, 4)] = 1.0
+    P[:, 0, :, 3] = 1.0
+    P[:, 0, go, 3] = 0.0
+    P[[0, 2], 0, go, 1] = P[1, 0, go, 2] = 1.0
+    R[0, 0, cash] = 0.6
+    R[0, 1], R[1, 1], R[2, 1] = [0.0, 0.5, 0.5], [0.0, 0.0, 0.5], [0.5, 0.0, 0.5]
+    R[1, 2] = 0.5
+    start = [[1.0, 0.0, 0.0, 0.0]] * 3
+    model = lm.LatentMDP.from_arrays(P, R, np.full(3, 1 / 3), start, 2, observe_rewards=False)
+    found = lm.plan(model, gap=None, method=method)
+    assert found.status == "optimal"
+    assert found.lower == pytest.approx(0.5)
+    assert found.lower == pytest.approx(lm.evaluate(model, found.policy).value)

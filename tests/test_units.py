@@ -327,3 +327,20 @@ def test_studies_speak_the_units_of_a_person(raw, normal, tmp_path, capsys):
     assert facts_of(words, capsys)["units"] == "user units"
     page = (tmp_path / "x.html").read_text(encoding="utf-8")
     assert f"Those of normalised models {USER_WORDS.partition(' (')[0]}" in page
+
+
+def test_a_run_in_other_units_is_another_run(raw, run, tmp_path):
+    """The digest of a model knows nothing of units; a folder of runs must not mix them up."""
+    base = raw.normalized()
+    larger = lm.LatentMDP.from_arrays(
+        raw.P, 2.0 * raw.R, raw.w, raw.nu, raw.H, max_return=None
+    ).normalized()
+    assert larger.digest == base.digest
+    other = lm.learn(larger, "greedy", episodes=3000, seed=1)
+    run.save(tmp_path / "run")
+    with pytest.raises(lm.ModelError, match="holds another run"):
+        other.save(tmp_path / "run")
+    other.save(tmp_path / "run", overwrite=True)
+    loaded = lm.load_run(tmp_path / "run")
+    assert loaded.model.reward_scale == larger.reward_scale
+    assert loaded.in_user_units().regret == pytest.approx(other.in_user_units().regret)

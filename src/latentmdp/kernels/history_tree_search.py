@@ -31,10 +31,21 @@ def best_tree_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
 
 
 @kernel
-def follow_tree(tree, model, bound, start_prob):
+def grid_policy_is_better(lower, value):
+    """Whether an inner node's bound is from when it was a leaf: its actions are worth `value`.
+
+    The policy of a grid's vertex may be worth more than what the bounds of the successors say, as
+    these are those of other vertices.
+    """
+    return lower > value + 1e-14 * abs(value)
+
+
+@kernel
+def follow_tree(tree, model, bound, start_prob, for_policy):
     """Queue the nodes that the best actions under `bound` reach, by step, and fill `reach`.
 
-    Returns how many, and how many edges were looked at.
+    `for_policy`: `bound` is `tree.lower`, and nodes whose grid policy is worth more than their
+    actions are not followed. Returns how many nodes, and how many edges were looked at.
     """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
     state, first_edge, gain_row = tree.state, tree.first_edge, tree.gain_row
@@ -51,7 +62,9 @@ def follow_tree(tree, model, bound, start_prob):
             continue
         s = state[n]
         edges += ptr[(s + 1) * A] - ptr[s * A]
-        a, _ = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
+        a, value = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
+        if for_policy and grid_policy_is_better(bound[n], value):
+            continue
         begin = np.int64(first_edge[n]) + ptr[s * A + a] - ptr[s * A]
         for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
             k = child[e]
@@ -136,7 +149,7 @@ def expand_round(tree, model, grid, grid_level, start_prob, tiny, H, forward, wi
     Arguments as in `search_tree` and `expand_leaves`. Returns the number of nodes followed, which
     are queued to be backed up, that of their leaves, and whether there was room.
     """
-    n_queue, edges = follow_tree(tree, model, tree.upper, start_prob)
+    n_queue, edges = follow_tree(tree, model, tree.upper, start_prob, False)
     tree.used[WORK_UNITS] += 1 + n_queue // 3 + edges // 32
     leaves, threshold = leaf_threshold(tree, n_queue, tiny)
     new = tree.used[N_NODES]
@@ -178,20 +191,23 @@ def search_tree(tree, model, grid, grid_level, start_prob, widest, gap, floor, w
 def queue_policy(tree, model, start_prob, action):
     """Queue the nodes of the policy that is best under the lower bounds, by step.
 
-    `action (nodes,)` gets what they play, -1 at leaves. Returns the numbers of nodes and edges.
+    `action (nodes,)` gets what they play, -1 where a grid's policy takes over: at leaves, and where
+    it is better. Returns the numbers of nodes and edges.
     """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
     A = gain.shape[1]
-    n_queue, _ = follow_tree(tree, model, tree.lower, start_prob)
+    n_queue, _ = follow_tree(tree, model, tree.lower, start_prob, True)
     edges = 0
     for i in range(n_queue):
         n = tree.queue[i]
         tree.reach[n], action[n] = -1.0, -1
         if tree.first_edge[n] != NONE:
             s = tree.state[n]
-            a, _ = best_tree_action(
+            a, value = best_tree_action(
                 s, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
             )
+            if grid_policy_is_better(tree.lower[n], value):
+                continue
             action[n] = a
             edges += ptr[s * A + a + 1] - ptr[s * A + a]
     return n_queue, edges

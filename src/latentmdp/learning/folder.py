@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 
 MODEL_FILE, NEXT_MODEL_FILE, RUN_FILE = "model.npz", "model-next.npz", "run.npz"
-_written: dict[Path, tuple[int, str]] = {}  # model files of this process: time, model's digest
+# model files of this process: time of writing, and the model; equal digests are not enough, since
+# names and units are not part of them
+_written: dict[Path, tuple[int, weakref.ref[LatentMDP]]] = {}
 
 
 def write_run(
@@ -48,7 +51,8 @@ def write_run(
     when = file.stat().st_mtime_ns if file.exists() else 0
     targets: list[tuple[PathLike, Writer]] = [(place / RUN_FILE, state_writer(state))]
     targets += [(place / name, write) for name, write in (more or {}).items()]
-    if _written.get(file) == (when, model.digest):  # it is there from an earlier checkpoint
+    written, of = _written.get(file, (-1, None))
+    if written == when and of is not None and of() is model:  # from an earlier checkpoint
         write_together(targets)
         return
     write_together([(place / NEXT_MODEL_FILE, model_writer(model)), *targets])
@@ -56,7 +60,7 @@ def write_run(
         os.replace(place / NEXT_MODEL_FILE, file)
     except OSError as error:
         raise refusal(file, f"cannot be written: {reason(error)}") from None
-    _written[file] = (file.stat().st_mtime_ns, model.digest)
+    _written[file] = (file.stat().st_mtime_ns, weakref.ref(model))
 
 
 def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
@@ -99,7 +103,10 @@ def refuse_other(
             held, old, _ = read_run(place)
         except ModelError as error:
             raise ModelError(f"a run that cannot be read ({error})") from None
-        if held.digest != model.digest or old["spec"] != spec:
+        same_units = (held.reward_scale, held.reward_shift) == (
+            model.reward_scale, model.reward_shift,
+        )  # fmt: skip
+        if held.digest != model.digest or not same_units or old["spec"] != spec:
             raise ModelError("another run")
         if state is not None and not _continues(state, old):
             raise ModelError("more of this run, or another one")

@@ -10,7 +10,7 @@ from latentmdp.kernels.history_tree import BeliefTree, rehash_nodes
 from latentmdp.kernels.structs import Indices
 
 FIRST_NODES = 4096  # room of a new tree
-ENLARGED = 1.3  # room of a graph that was full, by what is in use
+ENLARGED = 1.3  # room of a tree or graph that was full, by what is in use
 
 TREE_NODES = (
     "step", "state", "belief", "lower", "upper", "first_edge", "gain_row", "grid_level", "vertex",
@@ -41,9 +41,10 @@ def empty_tree(observations: ObservationModel, starts: int, A: int, widest: int)
 
 
 def enlarge_tree(tree: BeliefTree, widest: int, free: int) -> BeliefTree | None:
-    """Twice the room for nodes, edges or inner nodes, whatever is full.
+    """More room for nodes, edges or inner nodes, whatever is full.
 
-    None: it takes more than `free` bytes, or more than indices can count.
+    The arrays grow in place, without being copied. None: it takes more than `free` bytes, or more
+    than indices can count.
     """
     full: list[str] = []
     if tree.used[N_NODES] + widest > len(tree.step):
@@ -52,13 +53,16 @@ def enlarge_tree(tree: BeliefTree, widest: int, free: int) -> BeliefTree | None:
         full += TREE_EDGES
     if tree.used[N_INNER] >= len(tree.gain):
         full += ["gain"]
-    arrays = {name: getattr(tree, name) for name in full}
-    if 2 * sum(array.nbytes for array in arrays.values()) > free:
+    arrays = [getattr(tree, name) for name in full]
+    lengths = [int(ENLARGED * len(array)) + widest for array in arrays]
+    grown = sum(
+        (length - len(array)) * array[:1].nbytes
+        for array, length in zip(arrays, lengths, strict=True)
+    )
+    if grown > free or max(lengths) > NONE:
         return None
-    if 2 * max(map(len, arrays.values())) > NONE:
-        return None
-    for name, array in arrays.items():
-        tree = tree._replace(**{name: np.concatenate([array, np.zeros_like(array)])})
+    for array, length in zip(arrays, lengths, strict=True):
+        array.resize((length, *array.shape[1:]), refcheck=False)
     if 2 * len(tree.step) > len(tree.table):
         tree = tree._replace(table=_hash_table(2 * len(tree.step) - 1))
         rehash_nodes(tree)
