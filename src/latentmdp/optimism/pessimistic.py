@@ -19,7 +19,7 @@ from latentmdp.canonical import Floats
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
+from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting, bernstein_boxes
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.plan import checked_counts, make_planner, search_all
@@ -30,7 +30,9 @@ from latentmdp.policy import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
 TINY = 1e-300  # a scale where all rewards are 0
-SHARE = 0.525  # of `ln(2 / error)`: with this iota, Eq. (2) follows from Bernstein's inequality
+IOTA_SHARE = (
+    0.525  # of `ln(2 / error)`: with this iota, Eq. (2) follows from Bernstein's inequality
+)
 
 
 def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
@@ -41,19 +43,15 @@ def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generato
     """
     n = np.maximum(evidence.N, 1).astype(float)
     unit = np.where(evidence.N >= SURE, 0.0, iota_of_a_log(setting, n) / n)
-    per_slot = unit[evidence.row]
-    radius = setting.scale * (2.0 * np.sqrt(evidence.p_hat * per_slot) + 5.0 * per_slot)
-    return Interval(
-        np.maximum(evidence.p_hat - radius, 0.0),
-        np.minimum(evidence.p_hat + radius, 1.0),
-        np.minimum(setting.scale * 5.0 * unit, 1.0),
-    )
+    return bernstein_boxes(evidence, unit, setting.scale)
 
 
 def iota_of_a_log(setting: Setting, n: Floats) -> Floats:
     """`0.525 ln(2 B n (n + 1) / delta)`: a box for every `(m, s, a, s')` and every first state."""
     boxes = setting.M * setting.S * (setting.A * setting.S + 1)
-    iota: Floats = SHARE * (math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0))
+    iota: Floats = IOTA_SHARE * (
+        math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0)
+    )
     return iota
 
 
