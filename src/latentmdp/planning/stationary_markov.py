@@ -18,19 +18,20 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_reach, discounted_values
 from latentmdp.kernels.stationary_markov import tighten_known
 from latentmdp.model import LatentMDP
+from latentmdp.planning.baselines import row_values
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ledger import ROUNDING, Ledger, Stop
+from latentmdp.planning.markov import MEMORY_UNIT
+from latentmdp.planning.markov_ascent import KICKS
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.stationary import controller_value, plan_stationary
 from latentmdp.planning.stationary_grid import known_contexts
 from latentmdp.policy import PolicyGraph
 
 STATIONARY_MARKOV_METHODS = ("auto", "ascent", "branch")
-KICKS = 20  # kicks in a row that gain nothing before giving up
 SHAKEN_SHARE = 0.2  # of the states, which a kick gives random actions
 SAFETY = 1e-14  # for rounding in bounds, relative to the largest value
 MEMORY_WORK = 200_000  # units of the history planner for its bound
-MEMORY_UNIT = 100  # row backups that take as long as one of them
 BOUND_SWEEPS = 200  # of a bound, at most
 MOST_OPEN = 200_000  # branches that wait
 TRIES = 50  # branches whose tables are climbed from
@@ -124,19 +125,10 @@ class _Planner(Ledger):
     def raise_known(self) -> None:
         """Make `known` a bound from above, and bound the class by it."""
         model, slack = self.model, SAFETY * self.scale
-        q = self.action_values(self.known)
+        q = row_values(self.model, self.known)
         excess = max(float((q.max(axis=2) - self.known).max()), 0.0) + slack
         self.known = self.known + excess / (1.0 - model.discount)
         self.cut_upper(float((model.w[:, None] * model.nu * self.known).sum()))
-
-    def action_values(self, value: Floats) -> Floats:
-        """`(M, S, A)` of every action, then `value (M, S)`."""
-        model = self.model
-        M, S, A = model.sizes
-        context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(model.indptr))
-        after = np.add.reduceat(model.prob * value[context, model.next], model.indptr[:-1])
-        q: Floats = model.row_reward + model.discount * after
-        return q.reshape(M, S, A)
 
     def climb(self, table: Ints) -> None:
         """Ascent: switch all states that gain, or as many of the best as raise the value."""
@@ -144,7 +136,7 @@ class _Planner(Ledger):
         self.raise_lower(value, table)
         while True:
             self.check()
-            gain = np.einsum("ms,msa->sa", reach.T, self.action_values(alpha.T))
+            gain = np.einsum("ms,msa->sa", reach.T, row_values(self.model, alpha.T))
             gain -= gain[np.arange(self.model.S), table][:, None]
             best = gain.argmax(axis=1)
             rise = gain.max(axis=1)
@@ -219,7 +211,7 @@ class _Planner(Ledger):
             self.check()
             if -bound <= self.lower + ROUNDING * self.scale:
                 break
-            q = self.action_values(value)
+            q = row_values(self.model, value)
             lost = np.einsum("ms,msa->sa", weight, q.max(axis=2)[:, :, None] - q)
             table = np.where(fixed >= 0, fixed, lost.argmin(axis=1))
             free = np.where(fixed < 0, lost.min(axis=1), -1.0)
@@ -253,7 +245,7 @@ class _Planner(Ledger):
         """`(M, S)` discounted visits where each context has its own best policy."""
         model = self.model
         weight = np.empty_like(self.known)
-        best = self.action_values(self.known).argmax(axis=2)
+        best = row_values(self.model, self.known).argmax(axis=2)
         for m in range(model.M):
             policy = PolicyGraph.from_table(best[m], stationary=True)
             weight[m] = discounted_reach(model, policy)[:, m]
