@@ -94,7 +94,7 @@ class Runner:
         listener: Listener, stop: StopRequest,
     ) -> None:  # fmt: skip
         self._spec, self._folder, self._store, self._engine = spec, folder, store, engine
-        self._listener, self._stop, self._choice = listener, stop, choice
+        self._listener, self._stop = listener, stop
         self._source = iter(choice)
         self._ready: deque[RunSpec] = deque()  # runs whose optimum has come
         self._waiting: dict[str, list[RunSpec]] = {}  # runs by the optimum that they wait for
