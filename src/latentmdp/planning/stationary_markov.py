@@ -20,8 +20,7 @@ from latentmdp.kernels.stationary_markov import tighten_known
 from latentmdp.model import LatentMDP
 from latentmdp.planning.baselines import row_values
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.ledger import ROUNDING, Ledger, Stop
-from latentmdp.planning.markov import MEMORY_UNIT
+from latentmdp.planning.ledger import MEMORY_UNIT, ROUNDING, Ledger, Stop
 from latentmdp.planning.markov_ascent import KICKS
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.stationary import controller_value, plan_stationary
@@ -178,18 +177,11 @@ class _Planner(Ledger):
         """Bound the class by policies with memory that do not see rewards."""
         self.method += "+memory"
         left = self.budget.left
-        work = MEMORY_WORK
-        if self.budget.work_limit is not None:
-            work = min(work, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
-
-        def watch(seconds: float, work: int, lower: float, upper: float) -> None:
-            if self.budget.interrupted.is_set() or upper <= self.goal():
-                raise KeyboardInterrupt
-
         found = plan_stationary(
             self.model.replace(observe_rewards=False), gap=1e-3,
-            time_limit=None if left is None else max(0.5 * left, 1e-3), work_limit=work,
-            memory_limit=self.memory // 2, progress=watch,
+            time_limit=None if left is None else max(0.5 * left, 1e-3),
+            work_limit=self.memory_units(MEMORY_WORK), memory_limit=self.memory // 2,
+            progress=self.end_memory,
         )  # fmt: skip
         self.spend(found.work * MEMORY_UNIT)
         self.cut_upper(found.upper)
@@ -200,7 +192,7 @@ class _Planner(Ledger):
         self.method += "+branch"
         model = self.model
         start = model.w[:, None] * model.nu
-        weight = self._weights(start)
+        weight = self._weights()
         fixed = np.full(model.S, -1, dtype=np.int64)
         open_branches = [(-float((start * self.known).sum()), 0, fixed, self.known)]
         count = 0
@@ -241,7 +233,7 @@ class _Planner(Ledger):
         self.cut_upper(self.lower + ROUNDING * self.scale)
         self.check()
 
-    def _weights(self, start: Floats) -> Floats:
+    def _weights(self) -> Floats:
         """`(M, S)` discounted visits where each context has its own best policy."""
         model = self.model
         weight = np.empty_like(self.known)
