@@ -77,7 +77,7 @@ def row(spec: str, visits: int) -> str:
     true = lm.evaluate(model, answer.policy).value
     return (
         f"| {spec} | {visits} | {side:g} | {more}{full.count} | {full_ms:.1f} | {lazy.count} | "
-        f"{found.tried / max(found.where.sum(), 1):.2f} | {lazy_ms:.1f} | {warm_ms:.1f} | "
+        f"{found.tried / max(found.is_solved.sum(), 1):.2f} | {lazy_ms:.1f} | {warm_ms:.1f} | "
         f"{answer.nodes} | {cold:.0f} | {true:.5f} |"
     )
 

@@ -24,10 +24,10 @@ FALSE_ALARM = 1e-4  # of each statistical test
 # the default; blocks that overshoot: episodes picked, halved to the end, both; timid blocks
 SETTINGS = [
     {},
-    {"margin": -8.0, "patience": 0.0},
-    {"margin": -8.0, "patience": 0.0, "picked": 1},
-    {"margin": 0.0, "patience": 0.0, "picked": 2},
-    {"margin": 9.0, "patience": 0.0},
+    {"margin": -8.0, "steps_per_edge": 0.0},
+    {"margin": -8.0, "steps_per_edge": 0.0, "picked": 1},
+    {"margin": 0.0, "steps_per_edge": 0.0, "picked": 2},
+    {"margin": 9.0, "steps_per_edge": 0.0},
 ]
 
 

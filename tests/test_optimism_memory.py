@@ -25,13 +25,14 @@ def parts(model, visits):
 
 
 def grow(model, visits, side, nodes=60_000):
-    """The memory in full: all actions are expanded. With it, its likelihoods."""
+    """The memory in full: all actions are expanded. With it, its likelihoods and beliefs."""
     known, counts, seen, _ = parts(model, visits)
     setting = Setting(known.M, known.S, known.A, known.H, 1000)
     graph = MemoryGraph(known, seen, MemoryKind(nodes, side, every=True))
     graph.start(likelihoods(known, counts, seen, all_pairs(known)))
     assert graph.solve(MemorySearch(known, rule_named("mvp"), setting, counts)).fits
-    return graph.part(np.ones(graph.count, dtype=bool)), graph.memory.likelihood
+    part = graph.part(np.ones(graph.count, dtype=bool))
+    return part, graph.memory.likelihood, graph.memory.belief[part.order]
 
 
 def all_pairs(known):
@@ -91,7 +92,7 @@ def test_children_follow_from_beliefs():
     model = lm.make(MAZE)
     visits = random_counts(np.random.default_rng(1), model, (50,))
     known, _, seen, _ = parts(model, visits)
-    memory, likelihood = grow(model, visits, 1e-9)
+    memory, likelihood, belief = grow(model, visits, 1e-9)
     place = {int(number): i for i, number in enumerate(memory.number)}
     rng = np.random.default_rng(2)
     for n in rng.integers(0, len(memory.state), 200):
@@ -102,13 +103,13 @@ def test_children_follow_from_beliefs():
             if t + 1 == known.H:
                 assert child == memory.span[known.H] + seen.next[o]
                 continue
-            b = memory.belief[n] * likelihood[o]
+            b = belief[n] * likelihood[o]
             if b.sum() == 0.0 or child not in place:
                 continue
             i = place[child]
             assert memory.state[i] == seen.next[o]
             assert memory.step[i] == t + 1
-            assert memory.belief[i] == pytest.approx(b / b.sum(), abs=1e-8)
+            assert belief[i] == pytest.approx(b / b.sum(), abs=1e-8)
 
 
 def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
@@ -120,14 +121,14 @@ def test_an_unexpected_observation_keeps_the_belief_of_consistent_contexts():
     P = np.full((2, 3, 1, 3), 1 / 3)
     nu = np.array([[1.0, 0, 0], [1.0, 0, 0]])
     model = lm.LatentMDP.from_arrays(P, np.zeros((2, 3, 1)), [0.5, 0.5], nu, 3)
-    memory, _ = grow(model, visits, 1e-9)
+    memory, _, belief = grow(model, visits, 1e-9)
     at_1 = np.flatnonzero((memory.step == 1) & (memory.state == 1))
-    assert memory.belief[at_1].tolist() == [[1.0, 0.0]]  # seen state 1: context 0
+    assert belief[at_1].tolist() == [[1.0, 0.0]]  # seen state 1: context 0
     place = {int(number): i for i, number in enumerate(memory.number)}
     found = [place[child] for child in memory.succ[memory.edge[at_1[0], 0] :][:2]]
     children = {int(memory.state[i]): i for i in found}
-    assert memory.belief[children[0]].tolist() == [1.0, 0.0]
-    assert memory.belief[children[1]].tolist() == [1.0, 0.0]  # context 1 was excluded, and stays so
+    assert belief[children[0]].tolist() == [1.0, 0.0]
+    assert belief[children[1]].tolist() == [1.0, 0.0]  # context 1 was excluded, and stays so
 
 
 def test_cells_merge_what_is_close():
@@ -140,7 +141,7 @@ def test_cells_merge_what_is_close():
 def test_whole_histories_never_merge():
     model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
     visits = random_counts(np.random.default_rng(1), model, (1000,))
-    memory, _ = grow(model, visits, 0.0)
+    memory = grow(model, visits, 0.0)[0]
     inner = memory.succ[np.isin(memory.succ, memory.number)]
     assert len(np.unique(inner)) == len(inner)
 

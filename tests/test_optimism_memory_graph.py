@@ -160,7 +160,7 @@ def test_later_models_and_plans_use_the_nodes_that_are_there():
     action, used = first.action.copy(), graph.memory.used.copy()
     again = graph.solve(search)
     assert np.array_equal(graph.memory.used, used)
-    assert np.array_equal(again.action[again.where], action[again.where])
+    assert np.array_equal(again.action[again.is_solved], action[again.is_solved])
     assert again.value == first.value
 
 
@@ -187,7 +187,7 @@ def test_reach_is_that_of_the_policy():
     model = lm.make(MAZE)
     visits = np.rint(model.P * 2**40).astype(np.int64)
     graph, solved, _ = grown(model, visits, algorithm="greedy")
-    reach = graph.reach(solved.action, solved.where)
+    reach = graph.reach(solved.action, solved.is_solved)
     step = graph.nodes.step[graph.D : graph.D + graph.count]
     totals = np.bincount(step, reach, minlength=model.H)
     assert totals[0] == pytest.approx(1.0)

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 import latentmdp as lm
+from latentmdp.learning.knowledge import nothing_known
 from latentmdp.optimism.settings import SEARCH, Effort, MemoryKind, SearchSettings
 
 OTHERS = replace(
@@ -88,3 +89,12 @@ def test_a_run_goes_on_and_is_replayed_with_its_own_settings(tmp_path, policy_cl
     phases = []
     found.replay(phases.append)  # refuses where the bits are not the same
     assert len(phases) == len(found.table)
+
+
+def test_a_learner_that_estimates_keeps_its_settings():
+    """What it knows changes at every update, and with it the solver; the settings do not."""
+    learner = lm.Learner(nothing_known(1, 1, 2, 1), episodes=10, estimate={"w"}, settings=OTHERS)
+    learner.begin(0)
+    learner.step(0.0, 0)
+    assert learner.end(0)  # the first visit is an update
+    assert learner.solver.settings == OTHERS

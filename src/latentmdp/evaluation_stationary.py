@@ -59,7 +59,7 @@ def discounted_values(
     return alpha, variance
 
 
-def context_values(model: LatentMDP, policy: PolicyGraph, m: int) -> Floats:
+def values_in_context(model: LatentMDP, policy: PolicyGraph, m: int) -> Floats:
     """`(N,)` values of the nodes in context `m` alone."""
     steps = steps_of(model, policy, m)
     return solve_chain(steps, model.discount, _add(steps, steps.prob * steps.reward, policy.N))

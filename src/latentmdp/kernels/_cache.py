@@ -42,7 +42,7 @@ from latentmdp.errors import KernelCacheWarning
 from latentmdp.kernels._listeners import CtrlCWaits, compiling
 
 ROOM = 2**25  # bytes on the disk; all kernels together take less than half of it
-LARGEST = 2**20  # bytes; no file of a kernel is as large
+LARGEST_FILE = 2**20  # bytes; no file of a kernel is as large
 SOURCES = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}  # at the start
 
 
@@ -120,7 +120,7 @@ def _has_room(base: Path) -> bool:
     """Whether the disk takes what all kernels may need; a warning if not."""
     try:
         with tempfile.TemporaryFile(dir=base) as file:
-            file.write(bytes(LARGEST))  # quotas, and limits on the size of files
+            file.write(bytes(LARGEST_FILE))  # quotas, and limits on the size of files
         if shutil.disk_usage(base).free < ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(base))
     except OSError as error:

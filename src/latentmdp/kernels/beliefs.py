@@ -36,8 +36,8 @@ class ObservationModel(NamedTuple):
 def posterior(belief, i, likelihood, o, post):
     """Bayes' rule: put belief `i` after observation `o` into `post (1, M)`; how likely that is.
 
-    `likelihood (J, M)` is the probability of each observation in each context. Where the
-    observation is impossible, the answer is 0, and so is all of `post`.
+    `b_m(h a r s') ~ b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]`, where `likelihood (J, M)` has the product
+    of the last two. If the observation is impossible, the answer is 0, and so is all of `post`.
     """
     total = 0.0
     for m in range(belief.shape[1]):

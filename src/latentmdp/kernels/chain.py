@@ -27,8 +27,8 @@ def find_successor(symbols, states, low, high, symbol, state):
 def build_chain(world):
     """Fill the world's chain; returns the policy's exact value, or NaN if there is too little room.
 
-    The value is the sum of expected visits times expected rewards (no discount). Cost: edges, times
-    a search among a node's successors.
+    The value, `V^pi`, is the sum of expected visits times expected rewards (no discount). Cost:
+    edges, times a search among a node's successors.
     """
     model, policy, chain, cell_of = world.model, world.policy, world.chain, world.cell_of
     S, A, H = model.S, model.A, model.H

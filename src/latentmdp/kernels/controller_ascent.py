@@ -85,6 +85,21 @@ def best_node(weight, y, state, alive, alpha, banned):
 
 
 @kernel
+def weigh_contexts(reach, n, likelihood, o, weight):
+    """Fill `weight (M,)`: how often each context comes to node `n` and then shows `o`.
+
+    Where none does, how likely each one shows `o`.
+    """
+    total = 0.0
+    for m in range(weight.size):
+        weight[m] = reach[n, m] * likelihood[o, m]
+        total += weight[m]
+    if total <= 0.0:
+        for m in range(weight.size):
+            weight[m] = likelihood[o, m]
+
+
+@kernel
 def gain_of(model, c, n, sa, chosen):
     """By how much the controller's value rises if node `n` plays `sa` with `chosen` successors."""
     ptr, likelihood, reward, discount = model.ptr, model.likelihood, model.reward, model.discount
@@ -161,13 +176,7 @@ def ascend(model, c, S, tolerance, most_sweeps):
             for a in range(A):
                 sa = state[n] * A + a
                 for o in range(ptr[sa], ptr[sa + 1]):
-                    likely = 0.0
-                    for m in range(M):
-                        weight[m] = reach[n, m] * likelihood[o, m]
-                        likely += weight[m]
-                    if likely <= 0.0:
-                        for m in range(M):
-                            weight[m] = likelihood[o, m]
+                    weigh_contexts(reach, n, likelihood, o, weight)
                     chosen[o - ptr[sa]] = best_node(weight, following[o], state, alive, alpha, -1)
                 gain = gain_of(model, c, n, sa, chosen)
                 if gain > top:
@@ -179,8 +188,7 @@ def ascend(model, c, S, tolerance, most_sweeps):
                 for o in range(ptr[sa], ptr[sa + 1]):
                     for i in range(W):
                         chosen[i] = c.successor[n, i]
-                    for m in range(M):
-                        weight[m] = reach[n, m] * likelihood[o, m]
+                    weigh_contexts(reach, n, likelihood, o, weight)
                     k = best_node(weight, following[o], state, alive, alpha, -1)
                     if k == chosen[o - ptr[sa]]:
                         continue
@@ -253,13 +261,7 @@ def remove_node(model, c, S, start, gone):
             k = c.successor[n, o - ptr[sa]]
             if k == gone:
                 leads = True
-                likely = 0.0
-                for m in range(M):
-                    weight[m] = reach[n, m] * likelihood[o, m]
-                    likely += weight[m]
-                if likely <= 0.0:
-                    for m in range(M):
-                        weight[m] = likelihood[o, m]
+                weigh_contexts(reach, n, likelihood, o, weight)
                 k = best_node(weight, following[o], state, alive, alpha, gone)
             chosen[o - ptr[sa]] = k
         if leads:

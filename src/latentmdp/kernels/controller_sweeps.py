@@ -9,7 +9,7 @@ import numpy as np
 
 from latentmdp.kernels._cache import kernel
 
-ROUNDING = 2.0**-52
+EPSILON = 2.0**-52  # of float64: the rounding error of a sum, relative to it
 SURELY_ENOUGH = 40.0  # times 1 / (1 - discount): then even the slowest chain is down to rounding
 
 
@@ -88,9 +88,9 @@ def solve_component(indptr, column, entry, discount, right, order, begin, end, x
             change = max(change, abs(value - x[n]))
             largest = max(largest, abs(value))
             x[n] = value
-        if end == begin + 1 or change <= ROUNDING * largest * (1.0 - discount):
+        if end == begin + 1 or change <= EPSILON * largest * (1.0 - discount):
             return
-        if change <= 4.0 * ROUNDING * largest and sweep * (1.0 - discount) > SURELY_ENOUGH / 2:
+        if change <= 4.0 * EPSILON * largest and sweep * (1.0 - discount) > SURELY_ENOUGH / 2:
             return  # the changes are rounding error themselves
 
 

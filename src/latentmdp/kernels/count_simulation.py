@@ -1,4 +1,4 @@
-"""Simulate the counts of whole blocks of episodes; exact in law, cost by updates, not episodes.
+"""Alg. 1, l. 3 to 14, for whole blocks of episodes: exact in law, cost by updates, not episodes.
 
 A block of episodes under one policy: split the episodes over the start cells by multinomial, then
 each cell's arrivals over its outcomes. If no row's count passes a power of two, add it all up.

@@ -1,4 +1,4 @@
-"""Snapshot counts of some rows, gathered for the rules of `optimism/confidence.py`."""
+"""`N` and `P_hat` (Alg. 1, l. 15, 16) of some rows, for the rules of `optimism/confidence.py`."""
 
 from latentmdp.kernels._cache import kernel
 

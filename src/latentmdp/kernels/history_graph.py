@@ -1,8 +1,8 @@
 """The graph of merged beliefs: nodes `(belief, state)` shared by all steps, and how it grows.
 
 The nodes of one belief are a *layer*; layers are expanded as a whole. Transitions do not depend on
-the step, so a node has both bounds for every number of steps to go. Beliefs that are not expanded
-are the *frontier*; their nodes have the bounds of the corners.
+the step, so a node has both bounds on its best value, Eq. (1), for every number of steps to go.
+Beliefs that are not expanded are the *frontier*; their nodes have the bounds of the corners.
 """
 
 from typing import NamedTuple

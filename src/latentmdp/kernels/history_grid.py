@@ -3,6 +3,9 @@
 Vertices are the beliefs `c / N` with whole numbers `c` that sum to `N` (Freudenthal triangulation).
 A vertex is handled by its tail sums `x_k = c_k + ... + c_{M-1}`, `N >= x_1 >= ... >= x_{M-1} >= 0`;
 its number is `sum_k C(x_k + M-1-k, M-k)`, so adding one to `x_k` moves it by a table entry.
+
+The best value, Eq. (1), is convex in the belief. Above, it is interpolated between vertices; below,
+it is at least the value of any policy, `sum_m b_m alpha_m`.
 """
 
 from typing import NamedTuple
@@ -57,7 +60,8 @@ def find_cell(mass, row, begin, end, total, N, rank, part, jump):
 
     The tail sums of the belief times `N`, rounded down, give the first vertex; raising them by one,
     the one with the largest fractional part first, leads through the others. Fills `part` and
-    `jump (M,)`; the vertices and their weights are then found by
+    `jump (M,)`; the vertices and their weights are then found as follows. (Arrays of vertices and
+    weights would be simpler; branch and bound takes 1.15 times as long with them.)
 
         rest = 1.0
         for j in range(count):

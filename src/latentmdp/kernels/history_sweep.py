@@ -1,5 +1,7 @@
 """Backward passes over belief layers: both bounds, steps to go ascending, where policies pass.
 
+A pass is Eq. (1) for the best action, `max_a E[r + discount V(b')]`, with a bound in place of `V`.
+
 Along a transition a belief's support never grows, so beliefs that can reach one another have the
 same support: such a *group* of layers is swept together, after the groups of smaller support. A
 sweep covers the steps to go at which the current policies pass through the layers; bounds outside

@@ -92,7 +92,7 @@ def add_leaf(tree, slot, step, state, belief, i):
 
 
 @kernel
-def tighten_leaf_range(tree, grid, grid_level, begin, end):
+def tighten_leaves(tree, grid, grid_level, begin, end):
     """Tighten the bounds of the leaves from node `begin` to before `end` by a grid.
 
     Above: interpolation between the vertices around the belief. Below: the best policy of them.
@@ -122,12 +122,6 @@ def tighten_leaf_range(tree, grid, grid_level, begin, end):
         upper[n] = min(upper[n], high)
         if low > lower[n]:
             lower[n], level[n], vertex[n] = low, grid_level, best
-
-
-@kernel
-def tighten_leaves(tree, grid, grid_level, begin):
-    """Tighten the bounds of all leaves from node `begin` on by a grid."""
-    tighten_leaf_range(tree, grid, grid_level, begin, tree.used[N_NODES])
 
 
 @kernel

@@ -1,8 +1,9 @@
 """Best-first search in the tree of beliefs (AO*, in rounds), and the policy that it finds.
 
 Each round follows the actions with the best upper bounds down from the roots, expands the leaves
-with the largest `reach x gap`, and backs up what was passed on the way. Bounds only ever get
-better, so any order of updates keeps them valid.
+with the largest `reach x gap`, and backs up what was passed on the way: Eq. (1) for the best
+action, with a bound in place of `V`. Bounds only ever get better, so any order of updates keeps
+them valid.
 """
 
 import numpy as np
@@ -109,12 +110,6 @@ def back_up_range(tree, model, begin, end):
 
 
 @kernel
-def back_up_all(tree, model):
-    """One pass over all inner nodes, the latest first."""
-    back_up_range(tree, model, 0, tree.used[N_NODES])
-
-
-@kernel
 def leaf_threshold(tree, n_queue, tiny):
     """`(leaves, threshold)`: how many queued leaves have a gap above `tiny`; their mean score.
 
@@ -154,7 +149,7 @@ def expand_round(tree, model, grid, grid_level, start_prob, tiny, H, forward, wi
     leaves, threshold = leaf_threshold(tree, n_queue, tiny)
     new = tree.used[N_NODES]
     room = expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest)
-    tighten_leaves(tree, grid, grid_level, new)
+    tighten_leaves(tree, grid, grid_level, new, tree.used[N_NODES])
     for i in range(n_queue):
         tree.reach[tree.queue[i]] = -1.0
     return n_queue, leaves, room

@@ -1,4 +1,4 @@
-"""Depth-first branch and bound over Markov policies, forward in time.
+"""Depth-first branch and bound for the largest `V^pi` of a Markov policy, forward in time.
 
 Decisions are taken step by step, at each step state by state. Given the decisions so far, the
 mass `mass[t, s, j] = discount^t P(state s at step t, context j)` is known exactly up to the current

@@ -1,4 +1,4 @@
-"""Sweeps over Markov policies: reach weights forward, best actions backward.
+"""Sweeps over Markov policies for a larger `V^pi`: reach weights forward, best actions backward.
 
 `policy (H, S)`; `reach (H, M, S)` = P(context, state at the step) x discount^step; `value
 (H + 1, M, S)`, zero at `H`; `start (M, S)` = w nu. A sweep costs one backup per row and step.

@@ -1,5 +1,7 @@
 """Depth-first AND/OR solve by belief: memory nodes are made only where an action could win.
 
+A first answer to the argmax of Algorithms 2 and 3 over histories, which sweeps then improve.
+
 A node is `(step, state, belief)`. Its actions are tried in the order of their context-known bound
 `sum_m b_m Q_m(t, s, a)` until the next bound cannot win; the nodes that may follow an action are
 made when it is first tried. A node is solved once. An action that is not expanded leads to default

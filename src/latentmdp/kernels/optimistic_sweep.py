@@ -1,8 +1,9 @@
 """Better policies under an optimistic model: reach, sweeps, checked switches, kicks.
 
-`reach` is the derivative of the objective in the values of the policy that is improved. Below the
-cap backups are convex and monotone, so a backward sweep by `reach` never lowers the objective; with
-the cap it may, so whatever a sweep proposes is kept only if exact evaluation agrees.
+Local search for the argmax of Eq. (5) that Algorithms 2 and 3 ask for. `reach` is the derivative of
+the objective in the values of the policy that is improved. Below the cap backups are convex and
+monotone, so a backward sweep by `reach` never lowers the objective; with the cap it may, so
+whatever a sweep proposes is kept only if exact evaluation agrees.
 """
 
 import numpy as np

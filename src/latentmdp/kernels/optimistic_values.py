@@ -1,4 +1,4 @@
-"""Values under an optimistic model: one step of either kind, a policy's values, the bound.
+"""Values under an optimistic model: those of a policy, those of a known context, the bound.
 
 Written for graphs of nodes by step (`structs.Nodes`); the Markov class is the graph of default
 nodes alone. A policy is an action per node.

@@ -21,7 +21,7 @@ def policy_nodes(policy: Any) -> PolicyNodes:
 
 
 @kernel
-def find_successor(e, end, symbol, y, edge_symbol, edge_next):
+def skip_to_successor(e, end, symbol, y, edge_symbol, edge_next):
     """The first of the successors from `e` on, up to `end`, that is not before `(symbol, y)`."""
     while e < end and (edge_symbol[e] < symbol or (edge_symbol[e] == symbol and edge_next[e] < y)):
         e += 1
@@ -52,7 +52,7 @@ def alpha_vectors(
                 total[i - first] = reward[i]
                 if not last:
                     y = following[i]
-                    e = find_successor(e, end, symbol[i], y, edge_symbol, edge_next)
+                    e = skip_to_successor(e, end, symbol[i], y, edge_symbol, edge_next)
                     known = e < end and edge_symbol[e] == symbol[i] and edge_next[e] == y
                     k = policy.node[e] if known else default[t + 1, y]
                     total[i - first] += discount * alpha[k, m]
@@ -87,7 +87,7 @@ def reach_nodes(indptr, following, symbol, prob, A, policy, start, reach):
             e, end = edge_ptr[n], edge_ptr[n + 1]
             for i in range(indptr[row], indptr[row + 1]):
                 y = following[i]
-                e = find_successor(e, end, symbol[i], y, edge_symbol, edge_next)
+                e = skip_to_successor(e, end, symbol[i], y, edge_symbol, edge_next)
                 known = e < end and edge_symbol[e] == symbol[i] and edge_next[e] == y
                 k = policy.node[e] if known else default[t + 1, y]
                 reach[k, m] += reach[n, m] * prob[i]

@@ -13,7 +13,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.history_grid import best_successor, find_cell
 
-FULL = -1  # there is no more room for nodes
+NO_ROOM = -1  # instead of the number of nodes that were made
 
 
 class NodeStore(NamedTuple):
@@ -55,12 +55,12 @@ def sweep_upper(model, grid, old, new):
 
 
 @kernel
-def make_nodes(model, grid, node_at, store, least_gain, backward):
+def make_controller_nodes(model, grid, node_at, store, least_gain, backward):
     """Make a new node at each `(state, vertex)` where that gains at least `least_gain`.
 
     `node_at (S, V)` is the node in force and `grid.alpha` its values. Successors are the nodes in
     force at the vertices around the belief after each observation. Returns how many were made, or
-    `FULL`.
+    `NO_ROOM`.
     """
     ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
     belief, discount = grid.belief, model.discount
@@ -90,7 +90,7 @@ def make_nodes(model, grid, node_at, store, least_gain, backward):
             continue
         n = store.used[0]
         if n == store.state.size:
-            return FULL
+            return NO_ROOM
         store.used[0] = n + 1
         made += 1
         sa = s * A + best

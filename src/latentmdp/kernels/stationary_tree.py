@@ -13,8 +13,8 @@ from latentmdp.kernels.history_tree_search import (
     EXHAUSTED,
     FULL,
     PAUSED,
-    back_up_all,
     back_up_nodes,
+    back_up_range,
     best_tree_action,
     expand_round,
     root_bounds,
@@ -50,7 +50,7 @@ def search_in_place(tree, model, grid, grid_level, start_prob, widest, gap, floo
         if tree.used[N_NODES] > GROWTH * swept or leaves == 0:
             swept = tree.used[N_NODES]
             tree.used[WORK_UNITS] += swept // 6
-            back_up_all(tree, model)
+            back_up_range(tree, model, 0, swept)
         if not room:
             return FULL
         if leaves == 0 and not moved:

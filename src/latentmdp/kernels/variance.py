@@ -1,4 +1,6 @@
-"""Ascent in the variance of the total reward over Markov tables, one switch at a time.
+"""Ascent in `Var^pi` (Definition 1) over Markov tables, one switch at a time: `Var*` from below.
+
+It is the variance of the total reward: the second moment less the square of the mean.
 
 For a switch at `(t, s)` the change of the mean and of the second moment is exact: forward moments
 do not depend on later choices, backward moments do not depend on earlier ones.

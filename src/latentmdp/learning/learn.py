@@ -23,7 +23,7 @@ from latentmdp.timed import refuse_timed
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph
 
-OPTIMAL_WORK = {"markov": 2 * 10**8, "history": 2 * 10**8}
+OPTIMAL_WORK = 2 * 10**8
 """Work limit of planning the optimum to compare with: fixed, so that runs repeat."""
 OPTIMAL_MEMORY = 2**30
 
@@ -135,7 +135,7 @@ def find_optimal(
             policy_class=spec.policy_class,
             gap=None,
             time_limit=None,
-            work_limit=OPTIMAL_WORK[spec.policy_class],
+            work_limit=OPTIMAL_WORK,
             memory_limit=OPTIMAL_MEMORY,
         )
     policy = None

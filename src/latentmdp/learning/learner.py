@@ -158,7 +158,7 @@ class Learner:
         """
         self.updates += 1
         if self.knowledge.estimate:  # what was known has changed: start afresh
-            self.solver = make_solver(self.spec, self.known, self._stream())
+            self.solver = make_solver(self.spec, self.known, self._stream(), settings=self.settings)
             changed = np.arange(self.counts.rows)
         before = self.policy
         self._solve(changed)

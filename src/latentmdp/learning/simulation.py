@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger
-WALK_BLOCKS = 2.0  # walk step by step as long as that costs about so many blocks
+STEPS_PER_EDGE = 2.0  # a block costs its edges: walk step by step if there are not many more steps
 PICKED = 32  # episodes that may be picked out of a block one by one
 EMPTY = np.zeros(0, dtype=np.int64)
 
@@ -51,11 +51,12 @@ class Simulator:
         kind: str = "counts",
         *,
         margin: float = MARGIN,
-        patience: float = WALK_BLOCKS,
+        steps_per_edge: float = STEPS_PER_EDGE,
         picked: int = PICKED,
     ) -> None:
         needs_finite(model, "simulating whole episodes")
-        self.kind, self.margin, self.patience, self.random = kind, margin, patience, random
+        self.kind, self.random = kind, random
+        self.margin, self.steps_per_edge = margin, steps_per_edge
         self._skeleton: tuple[Array, ...] = (EMPTY,) * 8  # of the policy that is played
         rows, H = model.M * model.S * model.A, model.H
         self._set_world(
@@ -129,7 +130,7 @@ class Simulator:
         world = self._world_with(counts)
         if self.kind == "episodes":
             return step_simulation.walk(world, episodes)
-        return simulate_phase(world, episodes, self.margin, self.patience)
+        return simulate_phase(world, episodes, self.margin, self.steps_per_edge)
 
     def replay(self, counts: Counts) -> Array:
         """Count the triggering episode in time order, with snapshots; the rows that changed."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError, check_share
+from latentmdp.kernels import optimistic_refresh as compiled
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Rule:
     random: bool = False  # coefficients of unchanged rows change too
     every_episode: bool = False  # a new policy after every episode, and not only at doublings
     direction: float = 1.0  # of confidence sets: -1 takes the worst distribution, not the best
-    code: int = 0  # of its compiled twin in kernels/optimistic_refresh.py, if it has one
+    code: int = compiled.GIVEN  # of its compiled twin, if it has one
 
 
 def mvp(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
@@ -117,13 +118,17 @@ def mvp(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus
 def bernstein(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
     """Eq. (2): `|P~ - P_hat| <= 2 sqrt(P_hat iota / N) + 5 iota / N` at every next state."""
     unit = setting.iota / np.maximum(evidence.N, 1)
-    per_slot = unit[evidence.row]
-    radius = setting.scale * (2.0 * np.sqrt(evidence.p_hat * per_slot) + 5.0 * per_slot)
+    radius = bernstein_radius(evidence.p_hat, unit[evidence.row], setting.scale)
     return Interval(
         np.maximum(evidence.p_hat - radius, 0.0),
         np.minimum(evidence.p_hat + radius, 1.0),
         np.minimum(setting.scale * 5.0 * unit, 1.0),
     )
+
+
+def bernstein_radius(p: Floats, unit: Floats, scale: float) -> Floats:
+    """The radius of Eq. (2) at a probability `p`, with `unit` for `iota / N`, times `scale`."""
+    return scale * (2.0 * np.sqrt(p * unit) + 5.0 * unit)
 
 
 def lucrl(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
@@ -178,12 +183,12 @@ def rule_named(name: str) -> Rule:
     return RULES[name]
 
 
-register("mvp", "bonus", mvp, code=1)
-register("bernstein", "interval", bernstein, code=2)
+register("mvp", "bonus", mvp, code=compiled.MVP)
+register("bernstein", "interval", bernstein, code=compiled.BERNSTEIN)
 register("lucrl", "bonus", lucrl)
 register("lucrl-uncapped", "bonus", lucrl, cap=math.inf, own_unvisited=True)
 register("ucrl", "interval", l1_ball)
-register("greedy", "bonus", estimate, code=4)
+register("greedy", "bonus", estimate, code=compiled.ESTIMATE)
 register("psrl", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True)
 register(
     "psrl-episode", "bonus", posterior_sample, own_unvisited=True, every_next=True, random=True,
@@ -191,5 +196,7 @@ register(
 )  # fmt: skip
 
 # what breaks ties, see ties.py
-SECONDARY = Rule("one-standard-error", "bonus", one_standard_error, code=3)
-ESTIMATE = Rule("estimate", "bonus", estimate, code=4)
+SECONDARY = Rule(
+    "one-standard-error", "bonus", one_standard_error, code=compiled.ONE_STANDARD_ERROR
+)
+ESTIMATE = Rule("estimate", "bonus", estimate, code=compiled.ESTIMATE)

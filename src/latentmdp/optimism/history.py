@@ -145,7 +145,7 @@ class HistoryPlanner(Planner):
         """
         if graph.kind.every:
             return np.ones(graph.count, dtype=bool)
-        reach = np.max([graph.reach(solved.action, solved.where) for solved in found], axis=0)
+        reach = np.max([graph.reach(solved.action, solved.is_solved) for solved in found], axis=0)
         if self.memory is None:
             return _likely(reach, self.settings)
         order, number = self.memory.order, self.memory.number

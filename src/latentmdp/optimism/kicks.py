@@ -24,7 +24,10 @@ class Backoff:
         return self.left <= 0
 
     def tried(self, helped: bool, most: int, least: int = 0) -> None:
-        """The next try is `least` turns off, or twice as many as last time and one, at `most`."""
+        """Next after `least` turns if it helped; else after twice as many as now, plus one.
+
+        But after no more than `most`.
+        """
         self.length = least if helped else min(2 * self.length + 1, most)
         self.left = self.length
 

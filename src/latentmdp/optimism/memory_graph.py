@@ -33,7 +33,7 @@ class BeliefPolicy(NamedTuple):
     """A policy by belief: actions of the graph's nodes, and which of them have been solved."""
 
     action: Ints  # (room,)
-    where: np.ndarray  # (room,)
+    is_solved: np.ndarray  # (room,)
     tried: int  # actions, over all nodes
     fits: bool
     value: float
@@ -164,8 +164,8 @@ class MemoryGraph:
         number[D + order] = np.arange(len(order)) + (kept + 1) * S
         return MemoryPart(
             self.seen, order, state[D + order], kept, span, number[self.nodes.first],
-            self.memory.belief[order], self.nodes.edge[D + order].astype(np.int64),
-            number[self.nodes.succ[: self.successors]], self.expanded,
+            self.nodes.edge[D + order].astype(np.int64), number[self.nodes.succ[: self.successors]],
+            self.expanded,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- plain data

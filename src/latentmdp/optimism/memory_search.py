@@ -58,8 +58,8 @@ class MemorySearch(MarkovSearch):
         """The policy by belief, where there is one; kept if it is better."""
         assert self.memory is not None
         order, other = self.memory.order, self.policy.copy()
-        where = solved.where[order]
-        other[self.memory.number[where]] = solved.action[order][where]
+        is_solved = solved.is_solved[order]
+        other[self.memory.number[is_solved]] = solved.action[order][is_solved]
         if self.evaluate(other) > self.evaluate(self.policy):
             self.policy[:] = other
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.canonical import Ints
 from latentmdp.kernels.structs import (
     BoxRows,
     Candidates,
@@ -32,7 +32,6 @@ class MemoryPart(NamedTuple):
     step: Ints  # (nodes,)
     span: Ints  # (H + 2,) first node of every step
     first: Ints  # (S,) node of every first state
-    belief: Floats  # (nodes, M)
     edge: Ints  # (nodes, A) where the successors of an action begin
     succ: Ints  # by number of the observation
     expanded: int  # edges from here on are of actions that memory nodes follow

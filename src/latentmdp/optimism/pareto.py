@@ -17,10 +17,10 @@ from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
 
-LIMIT = 2_000_000  # value vectors in one product
+MOST_VECTORS = 2_000_000  # values of continuations that are tried at once
 
 
-def exact_history(model: OptimisticModel, limit: int = LIMIT) -> float:
+def exact_history(model: OptimisticModel, limit: int = MOST_VECTORS) -> float:
     """Largest optimistic value over all deterministic policies."""
     known = model.known
     M, S, A, H = known.M, known.S, known.A, known.H
@@ -37,7 +37,7 @@ def exact_history(model: OptimisticModel, limit: int = LIMIT) -> float:
     return float(sum(sets[s][0] @ known.root[:, s] for s in range(S)))
 
 
-def exact_markov(model: OptimisticModel, limit: int = LIMIT) -> tuple[float, Ints]:
+def exact_markov(model: OptimisticModel, limit: int = MOST_VECTORS) -> tuple[float, Ints]:
     """Largest optimistic value over all tables `(H, S)`, and a table that has it."""
     known, backup = model.known, Reference(model).backup
     M, S, A, H = known.M, known.S, known.A, known.H

@@ -19,7 +19,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
+from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting, bernstein_radius
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.plan import checked_counts, make_planner, search_all
@@ -30,7 +30,7 @@ from latentmdp.policy import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
 TINY = 1e-300  # a scale where all rewards are 0
-SHARE = 0.525  # of `ln(2 / error)`: with this iota, Eq. (2) follows from Bernstein's inequality
+IOTA_SHARE = 0.525  # of `ln(2 / error)`: then Eq. (2) follows from Bernstein's inequality
 
 
 def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
@@ -47,24 +47,22 @@ def boxes_with_cut_steps(evidence: Evidence, setting: Setting, cut: Ints) -> Int
     n = np.maximum(evidence.N + cut, 1).astype(float)
     unit = np.where(evidence.N >= SURE, 0.0, iota_of_a_log(setting, n) / n)
     known, free = evidence.N / n, cut / n
-
-    def radius(p: Floats, unit: Floats) -> Floats:
-        return setting.scale * (2.0 * np.sqrt(p * unit) + 5.0 * unit)
-
     low = evidence.p_hat * known[evidence.row]
     high = low + free[evidence.row]
     per_slot = unit[evidence.row]
     return Interval(
-        np.maximum(low - radius(low, per_slot), 0.0),
-        np.minimum(high + radius(high, per_slot), 1.0),
-        np.minimum(free + radius(free, unit), 1.0),
+        np.maximum(low - bernstein_radius(low, per_slot, setting.scale), 0.0),
+        np.minimum(high + bernstein_radius(high, per_slot, setting.scale), 1.0),
+        np.minimum(free + bernstein_radius(free, unit, setting.scale), 1.0),
     )
 
 
 def iota_of_a_log(setting: Setting, n: Floats) -> Floats:
     """`0.525 ln(2 B n (n + 1) / delta)`: a box for every `(m, s, a, s')` and every first state."""
     boxes = setting.M * setting.S * (setting.A * setting.S + 1)
-    iota: Floats = SHARE * (math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0))
+    iota: Floats = IOTA_SHARE * (
+        math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0)
+    )
     return iota
 
 

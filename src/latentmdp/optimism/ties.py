@@ -140,10 +140,11 @@ class Planner:
         return self.policy, -1.0
 
     def _by_secondary(self, goal: float) -> tuple[Ints, float]:
-        """The policy best for one standard error; for the estimate, where that hopes for as much.
+        """The best policy for one standard error; that for the estimate, if it promises as much.
 
-        Near the cap the second model prefers by 1e-5 what the estimate knows to be far worse.
-        Exploring at a loss is looked at again at every plan: what it finds is to count at once.
+        For near the cap the second model prefers by 1e-5 what is far worse by the estimate. While
+        exploring costs much by the estimate, every plan searches again, so that what was found
+        counts at once.
         """
         first, second, third = self.searches[:3]
         settings, kicks = self.settings, self.kick_stream

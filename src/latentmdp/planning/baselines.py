@@ -17,6 +17,7 @@ from latentmdp.kernels.markov_sweep import pull_back
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
+from latentmdp.planning.stationary_grid import known_contexts
 from latentmdp.policy import PolicyGraph, fitted, playable
 from latentmdp.timed import AnyModel, ordinary
 
@@ -71,7 +72,7 @@ def qmdp_memory(
 
     @lru_cache(maxsize=4)  # nodes come by step
     def values(t: int) -> Floats:
-        return row_values(model, later[t + 1 : t + 2])[0]
+        return row_values(model, later[t + 1])
 
     policy = PolicyGraph.from_belief(
         model.unmasked(),
@@ -86,8 +87,6 @@ def knowing_the_context(model: AnyModel) -> float:
     """What one could earn if told the context: a bound on every policy."""
     model = ordinary(model)
     if is_infinite(model.horizon):
-        from latentmdp.planning.stationary_grid import known_contexts
-
         _, known, _ = known_contexts(model, lambda: False)
         m = np.arange(model.M)
         return float((model.w[:, None] * model.nu * known[m, m]).sum())
@@ -165,12 +164,12 @@ def _qmdp(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
 
 
 def row_values(model: LatentMDP, later: Floats) -> Floats:
-    """`(steps, M, S, A)` expected reward plus discounted `later (steps, M, S)` values."""
+    """`(..., M, S, A)`: expected reward plus discounted `later (..., M, S)` values."""
     M, S, A = model.sizes
     context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(model.indptr))
-    value = model.prob * later[:, context, model.next]
-    mean = np.add.reduceat(value, model.indptr[:-1], axis=1)
-    return (model.row_reward + model.discount * mean).reshape(-1, M, S, A)
+    value = model.prob * later[..., context, model.next]
+    mean = np.add.reduceat(value, model.indptr[:-1], axis=-1)
+    return (model.row_reward + model.discount * mean).reshape(*later.shape[:-2], M, S, A)
 
 
 TABLES: dict[str, Callable[[LatentMDP, Ints, ClockCheck], None]] = {

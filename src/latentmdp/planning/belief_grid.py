@@ -4,15 +4,14 @@ Resolution 1 has one vertex per context: its upper bounds are the values of know
 policies those that are optimal in one context, evaluated in all. Finer grids tighten both.
 """
 
-from collections.abc import Callable
 from math import comb
-from typing import Any
 
 import numpy as np
 
 from latentmdp.canonical import Ints
 from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid, back_up_step, link_vertices, list_vertices
+from latentmdp.planning.budget import StopCheck
 
 PIECE_COST = 20_000_000  # of multiplications, about, between two looks at the clock
 REFINEMENT = 3  # a finer grid has at least this many times the vertices
@@ -49,7 +48,7 @@ def build_grid(
     horizon: int,
     n_states: int,
     N: int,
-    stop: Callable[[], Any] | None = None,
+    stop: StopCheck | None = None,
 ) -> BeliefGrid | None:
     """The grid of resolution `N`, backed up through all steps; None if `stop()` says so on the way.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from latentmdp.kernels.beliefs import N_NODES, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid
-from latentmdp.kernels.history_tree import tighten_leaf_range, tighten_leaves
+from latentmdp.kernels.history_tree import tighten_leaves
 from latentmdp.kernels.history_tree_search import (
     back_up_range,
     queue_policy,
@@ -37,7 +37,7 @@ class TreeSearch(GrowingTree):
         super().__init__(observations, start, int(corners.upper.shape[1]))
         self.horizon, self.grids = horizon, [corners]
         self.grid_work = 0  # spent on finer grids
-        tighten_leaves(self.tree, corners, 0, 0)
+        tighten_leaves(self.tree, corners, 0, 0, self.nodes)
         self.pending = 0  # work of the grid that is built next, once it is due
         if len(corners.belief) > 1:
             self._schedule_grid()
@@ -102,7 +102,7 @@ class TreeSearch(GrowingTree):
         for begin in range(0, n, PASS_NODES):
             if budget.reason():
                 return
-            tighten_leaf_range(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
+            tighten_leaves(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
         for end in range(n, 0, -PASS_NODES):
             if budget.reason():
                 return

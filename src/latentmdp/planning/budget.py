@@ -1,9 +1,13 @@
 """Limits on time, work and Ctrl-C, looked at between two pieces of work."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from latentmdp._interrupts import StopRequest
 from latentmdp.kernels._cache import compiling
+
+StopCheck = Callable[[], Any]  # whether to stop, asked between two pieces of work
 
 
 class Budget:

@@ -7,6 +7,7 @@ from latentmdp.planning.budget import Budget
 from latentmdp.planning.search_result import Progress
 
 ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
+MEMORY_UNIT = 100  # row backups that take as long as a unit of work of planning with memory
 
 
 class Stop(Exception):  # noqa: N818  (control flow, not an error)
@@ -77,3 +78,16 @@ class Ledger:
         if size > self.memory / 2:
             self.shortage = "memory"
         return size > self.memory / 2
+
+    # ------------------------------------------------------------------ planning with memory
+
+    def memory_units(self, most: int) -> int:
+        """Units of work for a planner with memory: `most`, or what is left of the work limit."""
+        if self.budget.work_limit is None:
+            return most
+        return min(most, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
+
+    def end_memory(self, seconds: float, work: int, lower: float, upper: float) -> None:
+        """`progress` of such a planner: ends it at Ctrl-C, and when its bound closes the gap."""
+        if self.budget.interrupted.is_set() or upper <= self.goal():
+            raise KeyboardInterrupt

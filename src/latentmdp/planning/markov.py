@@ -21,7 +21,7 @@ from latentmdp.planning import baselines
 from latentmdp.planning.belief_grid import n_vertices, next_resolution
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.history import plan_history
-from latentmdp.planning.ledger import ROUNDING, Stop
+from latentmdp.planning.ledger import MEMORY_UNIT, ROUNDING, Stop
 from latentmdp.planning.markov_ascent import KICKS, MORE_KICKS, PolicyRaiser
 from latentmdp.planning.markov_exact import (
     BranchAndBound,
@@ -43,7 +43,6 @@ GRID_VERTICES = (100, 500, 2_000, 8_000)  # per group and state, of ever finer g
 FINER_GAIN = 0.001  # of the open gap: what a grid beside the search must gain, or it is the last
 MEMORY_WORK = 50_000  # units of the history planner for its first bound
 MEMORY_GAP = 1e-3  # relative gap that it is asked for at first
-MEMORY_UNIT = 100  # row backups that take as long as one of its units
 SHORT_SEARCH = 1_000  # nodes: a search that ends with fewer is over before a grid is built
 REFINE_PRICE, RESTART_PRICE = 4, 10  # the search gets so many parts of the work for one of theirs
 
@@ -193,23 +192,15 @@ class _Planner(PolicyRaiser):
         """
         limit, gap = MEMORY_WORK, MEMORY_GAP
         self.method += "+memory"
-
-        def watch(seconds: float, work: int, lower: float, upper: float) -> None:
-            if self.budget.interrupted.is_set() or upper <= self.goal():
-                raise KeyboardInterrupt
-
         while True:
-            allowed, left = limit, self.budget.left
-            if self.budget.work_limit is not None:
-                rest = (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1
-                allowed = min(limit, rest)
+            left = self.budget.left
             found = plan_history(
                 self.model.replace(observe_rewards=False),
                 gap=gap,
                 time_limit=None if left is None else max(left, 1e-3),
-                work_limit=allowed,
+                work_limit=self.memory_units(limit),
                 memory_limit=self.memory // 2,
-                progress=watch,
+                progress=self.end_memory,
             )
             self.spend(found.work * MEMORY_UNIT)
             self.cut_upper(found.upper)

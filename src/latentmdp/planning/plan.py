@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
+from latentmdp.planning.costs import Model
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
@@ -25,7 +26,6 @@ from latentmdp.policy_fold import unfold
 from latentmdp.timed import AnyModel, TimedLatentMDP
 from latentmdp.units import USER
 
-Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
 

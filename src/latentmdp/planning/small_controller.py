@@ -7,7 +7,6 @@ and so what it loses against the large one.
 """
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from latentmdp.kernels.controller_ascent import (
     solve_all,
 )
 from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import StopCheck
 from latentmdp.planning.observations import Start, observation_model, start_beliefs
 from latentmdp.policy import PolicyGraph
 
@@ -34,8 +34,6 @@ MOST_DENSE = 500_000  # numbers in the inverse matrices to begin with
 BATCHES = 30  # in which nodes are taken out
 SWEEPS = 100  # of improvement at the end, at most
 LEAST_GAIN = 1e-10  # of a change, relative to the value
-
-Stop = Callable[[], Any]
 
 
 def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
@@ -50,7 +48,7 @@ def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
 
 
 def small_controller(
-    model: LatentMDP, policy: PolicyGraph, max_nodes: int, stop: Stop
+    model: LatentMDP, policy: PolicyGraph, max_nodes: int, stop: StopCheck
 ) -> PolicyGraph:
     """A controller of at most `max_nodes` nodes, the best one found; `policy` if it is that small.
 
@@ -173,7 +171,7 @@ class _Small:
         if ascend(self.observations, self.c, self.model.S, tolerance, sweeps):
             self.refresh()
 
-    def shrink(self, max_nodes: int, stop: Stop) -> None:
+    def shrink(self, max_nodes: int, stop: StopCheck) -> None:
         """Take out nodes until so many are left, and improve them."""
         batch = max(1, (int(self.c.alive.sum()) - max_nodes) // BATCHES)
         self.improve(3)

@@ -5,15 +5,13 @@ Whenever it is stopped, `lower` is the exact value of the finite controller that
 linear system, and `upper` bounds every policy: no tail is cut off on either side.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import Budget
+from latentmdp.planning.budget import Budget, StopCheck
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
@@ -137,7 +135,7 @@ def _context_policy(
     return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
 
 
-def _cutting_stops(budget: Budget) -> Callable[[], bool]:
+def _cutting_stops(budget: Budget) -> StopCheck:
     """Whether the search for small controllers must end; the work limit does not hold for it."""
     least = budget.seconds + LEAST_CUTTING
 

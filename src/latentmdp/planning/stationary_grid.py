@@ -7,24 +7,22 @@ vertex has a controller node, made from nodes that were there before, down to th
 context's own optimal policy.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
-from latentmdp.evaluation_stationary import context_values, discounted_values
+from latentmdp.evaluation_stationary import discounted_values, values_in_context
 from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid
 from latentmdp.kernels.stationary_grid import (
-    FULL,
+    NO_ROOM,
     NodeStore,
-    make_nodes,
+    make_controller_nodes,
     sweep_upper,
     take_from_coarser,
 )
 from latentmdp.model import LatentMDP
 from latentmdp.planning.belief_grid import link_grid
+from latentmdp.planning.budget import StopCheck
 from latentmdp.policy import PolicyGraph
 
 SAFETY = 1e-13  # of values above, for rounding, relative to the largest
@@ -32,10 +30,8 @@ CORNER_ROUNDS = 1_000  # a context's own policy is improved until it is optimal
 WORK_SHARE = 12  # observations at a vertex in a sweep that take a unit of work
 FIRST_ROOM = 1024  # of a new store
 
-Stop = Callable[[], Any]
 
-
-def known_contexts(model: LatentMDP, stop: Stop) -> tuple[Ints, Floats, int]:
+def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int]:
     """Each context as a problem of its own: `(actions (M, S), values (M, M, S), work)`.
 
     `values[m, k]` are those of the policy for context `m` in context `k`. Policy iteration; told to
@@ -51,7 +47,7 @@ def known_contexts(model: LatentMDP, stop: Stop) -> tuple[Ints, Floats, int]:
         reward = model.row_reward[m * S * A : (m + 1) * S * A]
         for _ in range(CORNER_ROUNDS):
             policy = PolicyGraph.from_table(action[m], stationary=True)
-            own = context_values(model, policy, m)
+            own = values_in_context(model, policy, m)
             work += 1 + len(model.next) // WORK_SHARE
             q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(
                 S, A
@@ -82,7 +78,7 @@ class StationaryGrid:
         V, J = len(self.grid.belief), len(self.observations.next)
         self.work += V * J // WORK_SHARE + 1
 
-    def bound(self, start: Floats, tolerance: float, stop: Stop) -> None:
+    def bound(self, start: Floats, tolerance: float, stop: StopCheck) -> None:
         """Sweep the upper values down from `start (S, V)`, which must bound the optimum.
 
         Ends where all later sweeps together would take off less than `tolerance`.
@@ -102,16 +98,16 @@ class StationaryGrid:
                 break
         self.grid.upper[0] = old
 
-    def improve(self, store: NodeStore, least_gain: float, room: int, stop: Stop) -> NodeStore:
+    def improve(self, store: NodeStore, least_gain: float, room: int, stop: StopCheck) -> NodeStore:
         """Make new nodes at the vertices until none gains `least_gain`; the store may be larger."""
         self.grid.alpha[0] = store.alpha[self.node_at]
         sweep = 0
         while sweep < int(40.0 / (1.0 - self.observations.discount)) + 10:
-            made = make_nodes(
+            made = make_controller_nodes(
                 self.observations, self.grid, self.node_at, store, least_gain, sweep % 2 == 1
             )
             self._spend()
-            if made == FULL:
+            if made == NO_ROOM:
                 if 2 * len(store.state) > room:
                     break
                 store = enlarged(store)
@@ -129,7 +125,7 @@ def enlarged(store: NodeStore) -> NodeStore:
 
 
 def corner_grid(
-    model: LatentMDP, observations: ObservationModel, stop: Stop
+    model: LatentMDP, observations: ObservationModel, stop: StopCheck
 ) -> tuple[StationaryGrid, NodeStore]:
     """The coarsest grid: each context's own optimal policy in all contexts, and its value above.
 
@@ -165,7 +161,11 @@ def corner_grid(
 
 
 def finer_grid(
-    observations: ObservationModel, coarser: StationaryGrid, N: int, tolerance: float, stop: Stop
+    observations: ObservationModel,
+    coarser: StationaryGrid,
+    N: int,
+    tolerance: float,
+    stop: StopCheck,
 ) -> StationaryGrid:
     """The grid of resolution `N` with upper values, and nodes of a coarser one in force."""
     made = StationaryGrid(observations, coarser.S, N)

@@ -19,19 +19,19 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_reach, discounted_values
 from latentmdp.kernels.stationary_markov import tighten_known
 from latentmdp.model import LatentMDP
+from latentmdp.planning.baselines import row_values
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.ledger import ROUNDING, Ledger, Stop
+from latentmdp.planning.ledger import MEMORY_UNIT, ROUNDING, Ledger, Stop
+from latentmdp.planning.markov_ascent import KICKS
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.stationary import controller_value, plan_stationary
 from latentmdp.planning.stationary_grid import known_contexts
 from latentmdp.policy import PolicyGraph
 
 STATIONARY_MARKOV_METHODS = ("auto", "ascent", "branch")
-KICKS = 20  # kicks in a row that gain nothing before giving up
 SHAKEN_SHARE = 0.2  # of the states, which a kick gives random actions
 SAFETY = 1e-14  # for rounding in bounds, relative to the largest value
 MEMORY_WORK = 200_000  # units of the history planner for its bound
-MEMORY_UNIT = 100  # row backups that take as long as one of them
 BOUND_SWEEPS = 200  # of a bound, at most
 MOST_OPEN = 200_000  # branches that wait
 TRIES = 50  # branches whose tables are climbed from
@@ -148,19 +148,10 @@ class _Planner(Ledger):
     def raise_known(self) -> None:
         """Make `known` a bound from above, and bound the class by it."""
         model, slack = self.model, SAFETY * self.scale
-        q = self.action_values(self.known)
+        q = row_values(self.model, self.known)
         excess = max(float((q.max(axis=2) - self.known).max()), 0.0) + slack
         self.known = self.known + excess / (1.0 - model.discount)
         self.cut_upper(float((model.w[:, None] * model.nu * self.known).sum()))
-
-    def action_values(self, value: Floats) -> Floats:
-        """`(M, S, A)` of every action, then `value (M, S)`."""
-        model = self.model
-        M, S, A = model.sizes
-        context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(model.indptr))
-        after = np.add.reduceat(model.prob * value[context, model.next], model.indptr[:-1])
-        q: Floats = model.row_reward + model.discount * after
-        return q.reshape(M, S, A)
 
     def climb(self, table: Ints) -> None:
         """Ascent: switch all states that gain, or as many of the best as raise the value."""
@@ -168,7 +159,7 @@ class _Planner(Ledger):
         self.raise_lower(value, table)
         while True:
             self.check()
-            gain = np.einsum("ms,msa->sa", reach.T, self.action_values(alpha.T))
+            gain = np.einsum("ms,msa->sa", reach.T, row_values(self.model, alpha.T))
             gain -= gain[np.arange(self.model.S), table][:, None]
             best = gain.argmax(axis=1)
             rise = gain.max(axis=1)
@@ -210,18 +201,11 @@ class _Planner(Ledger):
         """Bound the class by policies with memory that do not see rewards."""
         self.method += "+memory"
         left = self.budget.left
-        work = MEMORY_WORK
-        if self.budget.work_limit is not None:
-            work = min(work, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
-
-        def watch(seconds: float, work: int, lower: float, upper: float) -> None:
-            if self.budget.interrupted.is_set() or upper <= self.goal():
-                raise KeyboardInterrupt
-
         found = plan_stationary(
             self.model.replace(observe_rewards=False), gap=1e-3,
-            time_limit=None if left is None else max(0.5 * left, 1e-3), work_limit=work,
-            memory_limit=self.memory // 2, progress=watch,
+            time_limit=None if left is None else max(0.5 * left, 1e-3),
+            work_limit=self.memory_units(MEMORY_WORK), memory_limit=self.memory // 2,
+            progress=self.end_memory,
         )  # fmt: skip
         self.spend(found.work * MEMORY_UNIT)
         self.cut_upper(found.upper)
@@ -232,7 +216,7 @@ class _Planner(Ledger):
         self.method += "+branch"
         model = self.model
         start = model.w[:, None] * model.nu
-        weight = self._weights(start)
+        weight = self._weights()
         fixed = np.full(model.S, -1, dtype=np.int64)
         open_branches = [(-float((start * self.known).sum()), 0, fixed, self.known)]
         count = 0
@@ -243,7 +227,7 @@ class _Planner(Ledger):
             self.check()
             if -bound <= self.lower + ROUNDING * self.scale:
                 break
-            q = self.action_values(value)
+            q = row_values(self.model, value)
             lost = np.einsum("ms,msa->sa", weight, q.max(axis=2)[:, :, None] - q)
             table = np.where(fixed >= 0, fixed, lost.argmin(axis=1))
             free = np.where(fixed < 0, lost.min(axis=1), -1.0)
@@ -273,11 +257,11 @@ class _Planner(Ledger):
         self.cut_upper(self.lower + ROUNDING * self.scale)
         self.check()
 
-    def _weights(self, start: Floats) -> Floats:
+    def _weights(self) -> Floats:
         """`(M, S)` discounted visits where each context has its own best policy."""
         model = self.model
         weight = np.empty_like(self.known)
-        best = self.action_values(self.known).argmax(axis=2)
+        best = row_values(self.model, self.known).argmax(axis=2)
         for m in range(model.M):
             policy = PolicyGraph.from_table(best[m], stationary=True)
             weight[m] = discounted_reach(model, policy)[:, m]

@@ -5,7 +5,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.kernels.beliefs import N_INNER, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_tree import tighten_leaves
-from latentmdp.kernels.history_tree_search import back_up_all, write_policy
+from latentmdp.kernels.history_tree_search import back_up_range, write_policy
 from latentmdp.kernels.stationary_grid import NodeStore
 from latentmdp.kernels.stationary_tree import queue_controller, search_in_place
 from latentmdp.planning.belief_arrays import total_bytes
@@ -35,7 +35,7 @@ class StationarySearch(GrowingTree):
     ) -> None:
         super().__init__(observations, start, S)
         self.store, self.grids = store, [corners]
-        tighten_leaves(self.tree, corners.grid, 0, 0)
+        tighten_leaves(self.tree, corners.grid, 0, 0, self.nodes)
         if len(corners.grid.belief) > 1:
             self._schedule_grid()
 
@@ -81,8 +81,8 @@ class StationarySearch(GrowingTree):
         least_gain = NODE_SHARE * (high - low) * (1.0 - self.observations.discount)
         self.store = made.improve(self.store, least_gain, room, budget.reason)
         self.grids.append(made)
-        tighten_leaves(self.tree, made.grid, len(self.grids) - 1, 0)
-        back_up_all(self.tree, self.observations)
+        tighten_leaves(self.tree, made.grid, len(self.grids) - 1, 0, self.nodes)
+        back_up_range(self.tree, self.observations, 0, self.nodes)
         self._schedule_grid()
 
     def _next_work(self) -> int:
