@@ -341,6 +341,28 @@ def test_a_model_that_cannot_be_learned_fails_alone(tmp_path):
     assert "discount" in failure["error"]
 
 
+def test_a_longer_horizon_may_be_normalised(tmp_path):
+    long = {"name": "long", "model": "riverswim", "horizon": 40, "normalize": True}
+    study = lm.sweep([long], "random", seeds=1, episodes=10, jobs=1)
+    (row,) = study.table().to_dict("records")
+    model = lm.make("riverswim").replace(horizon=40, max_return=None)
+    (spec,) = study.spec.runs()
+    run = lm.learn(model, "random", 10, seed=spec.stream, normalize=True)
+    assert row["regret"] == pytest.approx(run.regret, rel=1e-12)
+    assert row["optimal_upper"] == pytest.approx(run.optimal[1], rel=1e-12)
+    assert row["optimal_upper"] > 1.0
+    own = study.table(units="model")["regret"].iloc[0]
+    assert row["regret"] == pytest.approx(own * model.normalized().reward_scale, rel=1e-12)
+
+
+def test_totals_above_1_name_the_key_of_a_study():
+    long = {"name": "long", "model": "riverswim", "horizon": 40}
+    study = lm.sweep([long], "random", seeds=1, episodes=10, jobs=1)
+    (failure,) = study.status()["failures"]
+    assert "total rewards of at most 1" in failure["error"]
+    assert "in a study normalize = true" in failure["error"]
+
+
 # ---------------------------------------------------------------------- store and lock
 
 
