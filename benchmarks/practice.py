@@ -9,7 +9,6 @@ over seeds counts, because a small bonus fails by never finding the better polic
 """
 
 import sys
-import time
 
 import numpy as np
 
@@ -56,16 +55,14 @@ def scales() -> None:
 
 def sampling() -> None:
     """Drawing at doublings against drawing at every episode."""
-    model = lm.make("riverswim")
-    best = lm.plan(model, "markov", gap=None)
-    print("| algorithm | 1e3 episodes | 1e4 episodes | CPU seconds |\n|---|---|---|---|")
-    for algorithm in ("psrl", "psrl-episode", "greedy", "mvp", "bernstein"):
-        started = time.process_time()
-        runs = [lm.learn(model, algorithm, 10**4, seed=s, optimal=best) for s in range(5)]
-        regret = np.array([run.regret_at([10**3, 10**4]) for run in runs])
-        cells = [f"{np.mean(x):.0f} ({np.min(x):.0f} to {np.max(x):.0f})" for x in regret.T]
-        seconds = (time.process_time() - started) / len(runs)
-        print(f"| `{algorithm}` | {' | '.join(cells)} | {seconds:.2f} |", flush=True)
+    algorithms = ["psrl", "psrl-episode", "greedy", "mvp"]
+    study = lm.sweep("riverswim", algorithms, seeds=20, episodes=10**4, keep=["runs"])
+    runs, seconds = lm.load_runs(study.folder), study.table().groupby("algorithm")["seconds"].mean()
+    print("| algorithm | 1e3 episodes | 1e4 episodes | seconds |\n|---|---|---|---|")
+    for name in algorithms:
+        regret = [run.regret_at([10**3, 10**4]) for run in runs if run.spec.algorithm == name]
+        cells = [f"{np.mean(x):.0f} ({min(x):.0f} to {max(x):.0f})" for x in np.transpose(regret)]
+        print(f"| `{name}` | {' | '.join(cells)} | {seconds[name]:.2f} |")
 
 
 def exploring() -> None:

@@ -72,7 +72,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_loss(tmp_path):
     path = study_of_one(tmp_path, 1e4)
     study = lm.Study.load(path)
     run = next(study.spec.runs())
-    place = study.folder / "checkpoints" / f"{run.id}-{lm.__version__}"
+    place = study.folder / "checkpoints" / f"{run.key}-{lm.__version__}"
     place.mkdir(parents=True)
     (place / "run.npz").write_bytes(b"half a file")
     study.run(jobs=1)

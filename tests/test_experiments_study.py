@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 import latentmdp as lm
 from latentmdp import cli
 from latentmdp.errors import ModelError
+from latentmdp.experiments.checkpoint import Checkpoint
 from latentmdp.experiments.engines import Processes
 from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.store import Store
@@ -150,6 +152,48 @@ def test_more_to_keep_is_run_again(tmp_path):
     again = lm.sweep(SMALL, "random", keep=["runs"], **options)
     pd.testing.assert_frame_equal(without_seconds(study.table()), without_seconds(again.table()))
     assert len(lm.load_runs(tmp_path)) == 1
+
+
+def test_what_was_kept_before_is_kept_on(tmp_path):
+    options = {"seeds": 1, "episodes": 10, "folder": tmp_path, "jobs": 1}
+    first = lm.sweep(SMALL, "random", keep=["tables", "audits"], **options)
+    (place,) = (tmp_path / "runs").iterdir()
+    (place / "table.csv").unlink()
+    more = lm.sweep(SMALL, "random", keep=["policies"], **options)
+    # done again, with all its files
+    assert {file.name for file in place.iterdir()} == {"audit.json", "policy.npz", "table.csv"}
+    pd.testing.assert_frame_equal(without_seconds(first.table()), without_seconds(more.table()))
+    for keep in (["tables"], ["audits", "policies"], []):
+        assert lm.sweep(SMALL, "random", keep=keep, run=False, **options).plan()[0] == []
+
+
+def test_files_are_found_after_a_run_was_renamed(tmp_path):
+    options = {"seeds": 1, "episodes": 10, "folder": tmp_path, "jobs": 1}
+    old = lm.sweep({"old": SMALL}, "random", keep=["runs"], **options)
+    new = lm.sweep({"new": SMALL}, "random", keep=["runs"], **options)
+    (first,), (second,) = old.table()["id"], new.table()["id"]
+    assert (first[:4], second[:4]) == ("old-", "new-")
+    assert new.kept_in(second) == old.kept_in(first) == tmp_path / "runs" / first
+    # more is kept in the same folder
+    more = lm.sweep({"new": SMALL}, "random", keep=["policies"], **options)
+    assert [place.name for place in (tmp_path / "runs").iterdir()] == [first]
+    assert (more.kept_in(second) / "policy.npz").exists()
+    (run,) = lm.load_runs(tmp_path)
+    assert run.regret == new.table()["regret"].iloc[0]
+    with pytest.raises(ModelError, match="none were"):
+        new.kept_in("new-0123456789abcdef")
+
+
+def test_a_renamed_run_goes_on_at_its_checkpoint(tmp_path):
+    (run,) = lm.sweep({"old": SMALL}, "random", run=False, folder=tmp_path, seeds=1).spec.runs()
+    (new,) = lm.sweep({"new": SMALL}, "random", run=False, folder=tmp_path, seeds=1).spec.runs()
+    tasks = [{"key": r.key, "id": r.id, "folder": str(tmp_path)} for r in (run, new)]
+    with ExitStack() as held:
+        Checkpoint(tasks[0], held).save(lm.learn(lm.make(SMALL), "random", 10))
+    with ExitStack() as held:
+        found = Checkpoint(tasks[1], held).load()
+    assert found is not None
+    assert found.episodes == 10
 
 
 def test_an_oracle_that_comes_later_finds_its_policy(tmp_path):
@@ -339,6 +383,28 @@ def test_a_model_that_cannot_be_learned_fails_alone(tmp_path):
     assert study.table()["model"].tolist() == ["good"]
     (failure,) = study.status()["failures"]
     assert "discount" in failure["error"]
+
+
+def test_a_longer_horizon_may_be_normalised(tmp_path):
+    long = {"name": "long", "model": "riverswim", "horizon": 40, "normalize": True}
+    study = lm.sweep([long], "random", seeds=1, episodes=10, jobs=1)
+    (row,) = study.table().to_dict("records")
+    model = lm.make("riverswim").replace(horizon=40, max_return=None)
+    (spec,) = study.spec.runs()
+    run = lm.learn(model, "random", 10, seed=spec.stream, normalize=True)
+    assert row["regret"] == pytest.approx(run.regret, rel=1e-12)
+    assert row["optimal_upper"] == pytest.approx(run.optimal[1], rel=1e-12)
+    assert row["optimal_upper"] > 1.0
+    own = study.table(units="model")["regret"].iloc[0]
+    assert row["regret"] == pytest.approx(own * model.normalized().reward_scale, rel=1e-12)
+
+
+def test_totals_above_1_name_the_key_of_a_study():
+    long = {"name": "long", "model": "riverswim", "horizon": 40}
+    study = lm.sweep([long], "random", seeds=1, episodes=10, jobs=1)
+    (failure,) = study.status()["failures"]
+    assert "total rewards of at most 1" in failure["error"]
+    assert "in a study normalize = true" in failure["error"]
 
 
 # ---------------------------------------------------------------------- store and lock

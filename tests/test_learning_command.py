@@ -156,6 +156,14 @@ def test_models_outside_the_paper_name_the_cure(tmp_path: Path, capsys) -> None:
     assert (found["optimal_lower"], found["units"]) == (pytest.approx(1.0), "normalised units")
 
 
+def test_a_longer_horizon_may_be_normalised(capsys) -> None:
+    command = ["learn", "riverswim", "--horizon", "40", "-a", "random", "-k", "10"]
+    assert cli.run(command) == 2
+    assert "total rewards of at most 1; one is 1.75" in capsys.readouterr().err
+    assert cli.run([*command, "--normalize", "--json"]) == 0
+    assert last_json(capsys)["optimal_upper"] > 1.0
+
+
 def test_python_and_command_line_agree(capsys) -> None:
     import latentmdp as lm
 

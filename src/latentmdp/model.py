@@ -10,7 +10,7 @@ rewards always 0.
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,8 @@ from latentmdp.units import Conversion, InUnits
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from latentmdp.timed import TimedLatentMDP
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,3 +431,16 @@ Built = LatentMDP | Any
 
 (`Any`, since those who call know which one they ask for, and type checkers cannot.)
 """
+
+AnyKind = TypeVar("AnyKind", LatentMDP, "TimedLatentMDP")
+
+
+def replaced(model: AnyKind, **changes: Any) -> AnyKind:
+    """`model.replace(**changes)`, without the model's limit on totals where the changes break it.
+
+    (A longer horizon pays more, and so may another first state.)
+    """
+    try:
+        return model.replace(**changes)
+    except ModelError:
+        return model.replace(**changes, max_return=None)

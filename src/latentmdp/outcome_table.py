@@ -13,7 +13,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints, Sizes
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model import LatentMDP, replaced
 
 if TYPE_CHECKING:
     from latentmdp.timed import AnyModel
@@ -234,11 +234,7 @@ def starting_at(model: LatentMDP, start: Any) -> LatentMDP:
             first = _first_state(start, Axis("state", model.S))  # a number, then
         except ModelError:
             raise error from None
-    nu = np.tile(first, (model.M, 1))
-    try:
-        return model.replace(nu=nu)
-    except ModelError:
-        return model.replace(nu=nu, max_return=None)  # other totals can be reached from there
+    return replaced(model, nu=np.tile(first, (model.M, 1)))
 
 
 def first_states(start: Any, o: Outcomes) -> Floats:

@@ -230,15 +230,11 @@ def _changed(
     model: "LatentMDP", horizon: int | None, discount: float | None, start: str | None
 ) -> "LatentMDP":
     """The model with another horizon, discount or start; without a limit on totals they break."""
+    from latentmdp.model import replaced
     from latentmdp.outcome_table import starting_at
 
     if start is not None:
         model = starting_at(model, start)
     changes = {"horizon": horizon, "discount": discount}
     changes = {name: value for name, value in changes.items() if value is not None}
-    if not changes:
-        return model
-    try:
-        return model.replace(**changes)
-    except ModelError:
-        return model.replace(**changes, max_return=None)
+    return replaced(model, **changes) if changes else model

@@ -57,7 +57,7 @@ def keep(run: Run, task: Plain) -> Plain:
     """Write what is to be kept of a run into its folder; more columns, if an audit is among it."""
     report = audit(run) if "audits" in task["keep"] else None
     with writing(task) as folder:
-        place = folder / "runs" / task["id"]
+        place = folder / "runs" / task["files"]
         place.mkdir(parents=True, exist_ok=True)
         if "runs" in task["keep"]:
             run.save(place, overwrite=True)

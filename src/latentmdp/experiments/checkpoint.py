@@ -22,7 +22,7 @@ class Checkpoint:
     def __init__(self, task: Plain, held: ExitStack) -> None:
         folder = Path(task["folder"])
         # another version may go on to other bits
-        name = f"{task['id']}-{__version__}"
+        name = f"{task['key']}-{__version__}"
         self._place: Path | None = folder / "checkpoints" / name if folder.is_dir() else None
         self._held, self._locked = held, False
 

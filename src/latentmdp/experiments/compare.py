@@ -1,7 +1,12 @@
 """Which of two learners is better: paired by seed, with intervals, corrected for many looks.
 
-Runs with one seed share what the seed draws, so differences are taken seed by seed. Per group (a
-model, a class, a number of episodes) the comparison has the mean difference with a bootstrap
+Differences are taken seed by seed. Two learners with one seed share the model, where it is drawn by
+the seed (`{seed}` in it; tasks share what their functions draw from `seed`), and nothing else: a
+learner's random numbers come from the hash of its whole run. So pairing takes the spread between
+drawn models out of the comparison; in one fixed model the runs of a pair are independent, and
+pairing gains nothing.
+
+Per group (a model, a class, a number of episodes) there is the mean difference with a bootstrap
 interval over seeds, on how many seeds one beats the other, the probability that a run of one beats
 a run of the other, and the p-value of Wilcoxon's signed-rank test. Where many groups or pairs are
 compared at once, p-values are corrected by Holm's method, which keeps the chance of any false claim

@@ -7,7 +7,6 @@ whose optimum is not known yet waits for it; each optimum is planned once, as a 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections import deque
 from collections.abc import Iterator
@@ -170,10 +169,14 @@ class Runner:
         }  # fmt: skip
 
     def _run_task(self, run: RunSpec) -> Plain:
+        """A run that is done again makes all its files anew, where they are: all of one version."""
         self._under_way[run.key] = run
+        before = self._store.run(run.key)
+        files, kept = (run.id, []) if before is None else (before.id, before.kept)
         task: Plain = {
             "kind": run.kind, "key": run.key, "id": run.id, "content": run.content,
-            "where": run.where, "folder": str(self._folder), "keep": list(self._spec.keep),
+            "where": run.where, "folder": str(self._folder), "files": files,
+            "keep": list(dict.fromkeys([*kept, *self._spec.keep])),
         }  # fmt: skip
         if run.optimum_key is not None:
             found = self._store.optimum(run.optimum_key)
@@ -196,7 +199,7 @@ class Runner:
             self._take_optimum(task, outcome)
         else:
             self._store.put_run(run.key, run.id, run.content, outcome)
-            _remove_checkpoint(self._folder, run.id)
+            _remove_checkpoint(self._folder, run.key)
         self._listener.finished(task, outcome)
 
     def _take_optimum(self, task: Plain, outcome: Plain) -> None:
@@ -215,14 +218,13 @@ class Runner:
         """Checkpoints of runs that are over: their driver was killed before it removed them."""
         with suppress(OSError):
             for place in (self._folder / "checkpoints").iterdir():
-                key = re.search(rf"-([0-9a-f]{{{KEY_LENGTH}}})-[^-]*$", place.name)
-                if key and self._store.state(key.group(1)) is not None:
+                if self._store.state(place.name[:KEY_LENGTH]) is not None:
                     shutil.rmtree(place, ignore_errors=True)
 
 
-def _remove_checkpoint(folder: Path, id: str) -> None:
+def _remove_checkpoint(folder: Path, key: str) -> None:
     """After the run is in the store."""
     with suppress(OSError):
         for entry in os.scandir(folder / "checkpoints"):
-            if entry.name.startswith(f"{id}-"):
+            if entry.name.startswith(key):
                 shutil.rmtree(entry.path, ignore_errors=True)

@@ -14,7 +14,7 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.formats import ENDINGS, load
 from latentmdp.formats.files import opened, refusal, shown
-from latentmdp.model import LatentMDP
+from latentmdp.model import LatentMDP, replaced
 
 
 class ModelSources:
@@ -27,22 +27,32 @@ class ModelSources:
     def identity(self, text: str, options: Plain) -> tuple[Plain, Plain]:
         """What is hashed of a model, and where a worker finds it.
 
-        The latter also has the units of a file's model, which are no part of what is hashed.
-        Domains have rewards as they are given.
+        The latter also has the units of a normalised model, which are no part of what is hashed.
+        Domains that are not normalised have rewards as they are given, and need not be made.
         """
-        if is_spec_string(text):
+        if is_spec_string(text) and not options.get("normalize"):
             return {"spec": complete_spec(text), **options}, {}
         name = f"{text} {sorted(options.items())}"
         if name not in self._known:
+            self._known[name] = self._opened(text, options)
+        return self._known[name]
+
+    def _opened(self, text: str, options: Plain) -> tuple[Plain, Plain]:
+        """The identity of a model that must be looked at."""
+        where: Plain = {}
+        if is_spec_string(text):
+            identity: Plain = {"spec": complete_spec(text), **options}
+            model = open_model(identity)
+        else:
             path = self._base / text
             if not path.exists() and path.suffix.lower() not in ENDINGS:
                 complete_spec(text)  # refuses it with the domains there are
             model = open_model({"file": str(path), **options})
-            where: Plain = {"file": str(path.resolve())}
-            if model.units:
-                where["conversion"] = list(model.conversion)
-            self._known[name] = ({"digest": model.digest, **options}, where)
-        return self._known[name]
+            identity = {"digest": model.digest, **options}
+            where["file"] = str(path.resolve())
+        if model.units:
+            where["conversion"] = list(model.conversion)
+        return identity, where
 
 
 def is_spec_string(text: str) -> bool:
@@ -60,7 +70,7 @@ def open_model(source: Plain) -> LatentMDP:
         model = make(source["spec"], observe_rewards=observe is None or observe)
         changes = {"horizon": horizon, "discount": discount}
         changes = {name: value for name, value in changes.items() if value is not None}
-        model = model.replace(**changes) if changes else model
+        model = replaced(model, **changes) if changes else model
     return model.normalized() if source.get("normalize") else model
 
 

@@ -26,7 +26,7 @@ BUSY_SECONDS = 30.0
 _SCHEMA = (
     """CREATE TABLE runs (
     key TEXT PRIMARY KEY,        -- hash of the content
-    id TEXT NOT NULL,            -- readable, and the folder of what is kept
+    id TEXT NOT NULL,            -- readable, as when it was first over; its files' folder
     state TEXT NOT NULL,         -- done or failed
     content TEXT NOT NULL,       -- JSON: what was run
     result TEXT NOT NULL,        -- JSON: numbers by name; the words of a failure
@@ -147,10 +147,16 @@ class Store:
     # ------------------------------------------------------------------ writing
 
     def put_run(self, key: str, id: str, content: Plain, outcome: Plain) -> None:
-        """Keep a finished run: on disk when this returns."""
+        """Keep a finished run: on disk when this returns.
+
+        A run that is done again keeps the id it had, which names the folder of its files.
+        """
         curve = outcome.get("curve")
         self._put(
-            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
+            "SET state = excluded.state, result = excluded.result, curve = excluded.curve, "
+            "kept = excluded.kept, seconds = excluded.seconds, finished = excluded.finished, "
+            "made_by = excluded.made_by",
             (
                 key, id, outcome["state"], _text(content), _text(outcome["result"]),
                 None if curve is None else _text(curve), _text(outcome.get("kept", [])),

@@ -19,7 +19,7 @@ from latentmdp.experiments.engines import Engine, Processes
 from latentmdp.experiments.exponents import exponents
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.lock import held, is_held
-from latentmdp.experiments.run_spec import Plain, RunSpec, conversion_of, in_user_units
+from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec, conversion_of, in_user_units
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Row, Store
@@ -188,6 +188,18 @@ class Study:
                 points = {"episode": row.curve[0], **shown.regret(run, row.curve[1])}
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
+
+    def kept_in(self, id: str) -> Path:
+        """The folder with what was kept of a run, by its id in the table.
+
+        It is named as the run was when it was first done; only the hash at the end is sure to be
+        the same after models or algorithms were given other names.
+        """
+        with Store(self.folder) as store:
+            row = store.run(id[-KEY_LENGTH:])
+        if row is None or not row.kept:
+            raise ModelError(f"{id!r} must be a run of which files were kept; none were")
+        return self.folder / "runs" / row.id
 
     def counted(self, units: str = "user") -> pd.DataFrame:
         """The rows of `table` that are within the study's limits."""

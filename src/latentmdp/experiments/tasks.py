@@ -1,7 +1,7 @@
 """What a worker does, on whatever engine: a plain task in, a plain outcome out, the same bits.
 
 A task is a dictionary with `kind` (`optimum`, `learn`, `call`), `content`, `where`, and for runs
-`key`, `id`, `folder` and `keep`. An outcome has a `state`:
+`key`, `id`, `folder`, `keep` and `files`, the name of the run's folder. An outcome has a `state`:
 
 - `done`, with `result` (and `curve`, `kept`);
 - `failed`: the run itself cannot be done; `result` has the words;

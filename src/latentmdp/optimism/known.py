@@ -83,14 +83,16 @@ def check_learnable(model: LatentMDP) -> None:
         raise ModelError(
             "learning needs one reward for each context, state, action and next state; here some "
             "have several, which are observed: model.replace(observe_rewards=False) hides and "
-            "averages them (--hidden-rewards), model.rewards_in_state() makes them part of the "
-            "state"
+            "averages them (--hidden-rewards, in a study observe_rewards = false), "
+            "model.rewards_in_state() makes them part of the state"
         )
-    cure = "normalized() (or --normalize) gives rewards and totals in [0, 1]"
+    cure = (
+        "normalized() (--normalize, in a study normalize = true) gives rewards and totals in [0, 1]"
+    )
     if model.discount != 1.0:
         raise ModelError(
-            f"learning needs discount 1; it is {model.discount}; replace(discount=1.0) (or "
-            f"--discount 1) gives that, and {cure}"
+            f"learning needs discount 1; it is {model.discount}; replace(discount=1.0) "
+            f"(--discount 1, in a study discount = 1) gives that, and {cure}"
         )
     if model.reward.size and model.reward.min() < 0:
         raise ModelError(f"learning needs rewards >= 0; one is {model.reward.min():.6g}; {cure}")

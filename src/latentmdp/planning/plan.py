@@ -12,8 +12,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
-from latentmdp.planning.costs import Model
+from latentmdp.model import LatentMDP, replaced
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
@@ -145,11 +144,11 @@ def plan(
         options: dict[str, Any] = {"method": method, "work_limit": work_limit}
         options |= {"memory_limit": memory_limit, "progress": progress, "seed": seed, "warm": warm}
         options["max_nodes"] = max_nodes
-        timed = model if horizon is None else with_horizon(model, horizon)
+        timed = model if horizon is None else replaced(model, horizon=horizon)
         return _plan_timed(timed, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     if horizon is not None:
-        model = with_horizon(model, horizon)
+        model = replaced(model, horizon=horizon)
     infinite = is_infinite(model.horizon)
     if max_nodes is not None:
         max_nodes = _checked_max_nodes(max_nodes, model, policy_class)
@@ -206,14 +205,6 @@ def _plan_timed(
         options["warm"] = unfold(model, as_policy(model, options["warm"], "warm"))
     found = plan(model.unrolled, policy_class, gap, time_limit, **options)
     return replace(found, policy=found.policy.for_model(model), model_digest=model.digest)
-
-
-def with_horizon(model: Model, horizon: float) -> Model:
-    """The model with another horizon; without its limit on totals if that is broken."""
-    try:
-        return model.replace(horizon=horizon)
-    except ModelError:
-        return model.replace(horizon=horizon, max_return=None)
 
 
 def check_made_for(plan: Any, model: AnyModel, what: str) -> None:
