@@ -310,13 +310,15 @@ def test_time_kept_back_for_the_end_is_used_when_the_end_is_short(monkeypatch):
     check(model, plan)
 
 
-def test_ctrl_c_keeps_the_bounds():
+@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+def test_ctrl_c_keeps_the_bounds(planner):
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
     model = garnet(1, 0.99)
-    found = plan_stationary(model, gap=None, progress=interrupt)
+    found = planner(model, gap=None, progress=interrupt)
     assert found.status == "interrupted"
+    assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, rel=1e-12)
     assert found.lower <= found.upper
 
 

@@ -126,7 +126,7 @@ class _Planner(Ledger):
         self.record()
         return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
-            self.history,
+            self.log.history,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ from below
