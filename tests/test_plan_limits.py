@@ -10,8 +10,17 @@ from hypothesis import given, settings
 import brute
 from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
 from latentmdp.kernels.beliefs import posterior
-from latentmdp.planning import baselines, belief_arrays, belief_graph, belief_grid, extraction
-from latentmdp.planning.observations import observation_model
+from latentmdp.planning import (
+    baselines,
+    belief_arrays,
+    belief_graph,
+    belief_grid,
+    extraction,
+    history,
+)
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.history_search import Allowed
+from latentmdp.planning.observations import observation_model, start_beliefs
 from strategies import models, seeds
 
 HISTORY = ("auto", "exact", "layers", "grid")
@@ -240,7 +249,8 @@ def test_a_time_limit_includes_the_policy(monkeypatch):
 
 
 @pytest.mark.parametrize(("spec", "method"), [(LARGE, "layers"), ("bandit:horizon=400", "grid")])
-def test_a_memory_limit_includes_the_policy(spec, method):
+def test_a_memory_limit_includes_the_policy(monkeypatch, spec, method):
+    monkeypatch.setattr(history, "better_baseline", lambda *_: None)  # which may be optimal
     model = make(spec, observe_rewards=False)
     limit = 100_000_000
     tracemalloc.start()
@@ -276,3 +286,68 @@ def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, metho
     a, b = (plan(model, time_limit=seconds, **limits) for seconds in (None, 600.0))
     assert (a.lower, a.upper, a.work, a.status) == (b.lower, b.upper, b.work, b.status)
     assert a.policy == b.policy
+
+
+WIDE = "garnet:contexts=8,states=200,actions=6,horizon=60"  # two million edges, soon closed
+
+
+class StoppedClock(Budget):
+    """0.3 seconds have passed, whatever the machine does."""
+
+    seconds = 0.3
+
+
+@pytest.mark.parametrize("method", ["auto", "layers", "grid"])
+def test_a_policy_that_fits_in_the_time_is_written(monkeypatch, method):
+    """It takes about half a second; two and a half were expected."""
+    monkeypatch.setattr(history, "Budget", StoppedClock)
+    found = plan(make(WIDE), method=method, time_limit=2.0)
+    assert found.status == "optimal"
+    assert found.gap < 1e-9
+
+
+def test_no_policy_is_worse_than_a_baseline_that_fits_in_the_time(monkeypatch):
+    monkeypatch.setattr(history, "Budget", StoppedClock)
+    model = make(WIDE)
+    values = [evaluate(model, baselines.policy(name, model)).value for name in baselines.TABLES]
+    limits = [{"work_limit": 1}, {"time_limit": 0.5}, {"memory_limit": 10_000_000}]
+    for limit in limits:
+        found = plan(model, **limit)
+        assert found.lower == pytest.approx(max(values))
+        assert found.method.startswith("wsu")
+        assert found.status == ("memory" if "memory_limit" in limit else "time")
+        assert evaluate(model, found.policy).value == found.lower <= found.upper
+
+
+def test_a_policy_whose_writing_takes_too_long_is_given_up(monkeypatch):
+    add_policy, model = belief_graph.GraphSearch.add_policy, make(LARGE, observe_rewards=False)
+
+    def slow(search, parts, slack):
+        add_policy(search, parts, slack)
+        if sum(parts.added) > extraction.SMALL_POLICY:
+            time.sleep(3.0)
+
+    monkeypatch.setattr(belief_graph.GraphSearch, "add_policy", slow)
+    evaluated = []
+    monkeypatch.setattr(
+        extraction, "evaluate", lambda m, p: evaluated.append(p.N) or evaluate(m, p)
+    )
+    found = plan(model, method="layers", gap=None, time_limit=2.0)
+    assert found.status == "time"
+    assert max(evaluated) <= extraction.SMALL_POLICY + model.H * model.S
+    assert evaluate(model, found.policy).value == found.lower <= found.upper
+
+
+def test_a_measurement_replaces_what_was_expected():
+    model = make("maze:size=4,goals=3,horizon=100", observe_rewards=False)
+    budget = Budget(60.0, None)
+    observations, start = observation_model(model), start_beliefs(model)
+    corners = belief_grid.build_grid(observations, model.H, model.S, 1)
+    search = belief_graph.GraphSearch(observations, start, model.H, corners)
+    search.advance(10**6, Allowed(0.0, 0.0), budget, 2**30)
+    table = corners.action[:, :, 0].astype(np.int64)
+    maker = extraction.PolicyMaker(model, table, 0, budget, 2**30)
+    maker.unit_seconds = 1e-5  # as if something else had kept the machine busy
+    maker.write(search, 0.0)
+    assert maker.size > extraction.SMALL_POLICY
+    assert maker.unit_seconds < 1e-5

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
-from latentmdp.planning import stationary
+from latentmdp.planning import ending, stationary
 from latentmdp.planning.stationary import plan_stationary
 from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph
@@ -147,12 +147,14 @@ def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
     values = []
     for most in (0, small_controller.MOST_SOLVED):
         monkeypatch.setattr(small_controller, "MOST_SOLVED", most)
-        small = small_controller.small_controller(model, policy, 30, lambda: False)
+        small = small_controller.small_controller(model, policy, 30, lambda seconds: True)
         assert small.N <= 30
         values.append(lm.evaluate(model, small).value)
         assert values[-1] <= best + 1e-12
     assert values[0] <= values[1] + 1e-12
-    assert small_controller.small_controller(model, policy, policy.N, lambda: False) is policy
+    assert (
+        small_controller.small_controller(model, policy, policy.N, lambda seconds: True) is policy
+    )
 
 
 @pytest.mark.parametrize("work", [1, 300, 3_000, 30_000])
@@ -303,20 +305,22 @@ def test_time_kept_back_for_the_end_is_used_when_the_end_is_short(monkeypatch):
 
     monkeypatch.setattr(stationary, "_run", watched)
     monkeypatch.setattr(stationary, "Budget", Ticking)
-    monkeypatch.setattr(stationary, "EVALUATION_SECONDS", 1.0)  # far too long: half is kept back
+    monkeypatch.setattr(ending, "EVALUATION_SECONDS", 1.0)  # far too long: half is kept back
     plan = plan_stationary(model, gap=1e-9, time_limit=2.0)
     assert len(statuses) > 1  # it went on
     assert set(statuses) == {"time"}
     check(model, plan)
 
 
-def test_ctrl_c_keeps_the_bounds():
+@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+def test_ctrl_c_keeps_the_bounds(planner):
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
     model = garnet(1, 0.99)
-    found = plan_stationary(model, gap=None, progress=interrupt)
+    found = planner(model, gap=None, progress=interrupt)
     assert found.status == "interrupted"
+    assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, rel=1e-12)
     assert found.lower <= found.upper
 
 

@@ -373,6 +373,21 @@ def test_equal_work_gives_equal_plans():
     assert a.policy == b.policy
 
 
+@pytest.mark.parametrize("calls", [1, 3, 30])
+def test_an_interrupt_in_progress_keeps_the_bounds(calls):
+    model, told = make("garnet:seed=1"), []
+
+    def give_up(*moment):
+        told.append(moment)
+        if len(told) >= calls:
+            raise KeyboardInterrupt
+
+    found = plan_markov(model, progress=give_up)
+    assert found.status == "interrupted"
+    assert evaluate(model, found.policy).value == found.lower <= found.upper
+    assert calls <= len(told) <= calls + 2  # it ends soon, and says its last bounds
+
+
 def test_works_on_while_the_gap_is_open():
     """A hard model, on which the search used to give up after half of this work, at 0.6784."""
     model = make("garnet:contexts=2,states=3,actions=2,horizon=16,seed=1")

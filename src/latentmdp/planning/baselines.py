@@ -88,8 +88,7 @@ def knowing_the_context(model: AnyModel) -> float:
     model = ordinary(model)
     if is_infinite(model.horizon):
         _, known, _ = known_contexts(model, lambda: False)
-        m = np.arange(model.M)
-        return float((model.w[:, None] * model.nu * known[m, m]).sum())
+        return float((model.w[:, None] * model.nu * known).sum())
     values, _ = context_values(model)
     return float((model.w[:, None] * model.nu * values[0]).sum())
 

@@ -197,6 +197,7 @@ class GraphSearch:
         Where it does not fit, one that is cut at ever likelier places.
         """
         cut, none = 1e-7, np.zeros(0, dtype=np.int64)
+        refused = (-1, -1)  # size of the last one that did not fit
         at = np.empty((self.horizon, self.nodes), dtype=np.int64)
         while True:
             n, edges, lost = reached_policy(
@@ -208,13 +209,15 @@ class GraphSearch:
                 continue
             before = parts.count, parts.added
             try:
+                if (n, edges) == refused:  # nothing was cut
+                    raise PolicyTooLargeError
                 self._add_points(parts, cut, at, n, edges)
                 return
             except PolicyTooLargeError:
                 parts.count, parts.added = before
-                parts.cut_short = True
+                parts.cut_short, refused = True, (n, edges)
                 cut = 100 * cut if cut > 0.0 else 1e-14
-                if cut > 1.0:
+                if cut > 1.0 or parts.is_late():
                     raise
 
     def _add_points(self, parts: PolicyParts, cut: float, at: Ints, n: int, edges: int) -> None:

@@ -52,10 +52,13 @@ class Budget:
             return None
         return self.time_limit - self.kept_back - self.seconds
 
+    def in_time(self, seconds: float) -> bool:
+        """Whether so many more seconds are within the time limit, those kept back included."""
+        return self.time_limit is None or self.seconds + seconds <= self.time_limit
+
     def has_left(self, seconds: float) -> bool:
         """Whether there is that much time, and work to do in it."""
-        in_time = self.time_limit is None or self.seconds + seconds <= self.time_limit
-        return in_time and (self.work_limit is None or self.work < self.work_limit)
+        return self.in_time(seconds) and (self.work_limit is None or self.work < self.work_limit)
 
     def affords(self, work: float, rate: float) -> bool:
         """Whether that much work fits, at `rate` units per second."""

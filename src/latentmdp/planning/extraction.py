@@ -23,6 +23,9 @@ RESERVE_FACTOR = 1.5  # kept back: this many times what writing the policy is ex
 MAX_RESERVE = 0.5  # ... but no more than this share of the time limit
 POLICY_NODE_BYTES, POLICY_EDGE_BYTES = 160, 140  # while it is written; 16 per node and context
 SMALL_POLICY = 20_000  # nodes and edges of a policy that is always written: it takes no time
+BASELINE_SHARE = 0.1  # of the time limit: what is kept back for baselines, at most
+UNIT_SECONDS = 3e-7  # per node or edge, until a policy was written; 1e-7 to 3.6e-7 were measured
+LEAST_UNIT = 2e-7  # ... and at least: large policies take longer per node than middling ones
 
 
 class PolicyMaker:
@@ -36,7 +39,10 @@ class PolicyMaker:
         self.policy: PolicyGraph | None = None
         self.lower = -np.inf
         self.shortage = ""  # of time or memory: the policy is not the search's own
-        self.unit_seconds = 4e-7 * (1 + model.M / 4)  # per node or edge; measured later
+        self.for_baselines = 0.0  # seconds to keep back for them
+        if budget.time_limit is not None:  # so far each context was solved, which takes longer
+            self.for_baselines = min(budget.seconds, BASELINE_SHARE * budget.time_limit)
+        self.unit_seconds = UNIT_SECONDS  # measured later
         self.large = memory // 8  # a search of so many bytes has its policy written
         self.seconds, self.ended = 0.0, 0.0  # what the last one took; when it was written
         self.size, self.bytes, self.work = 0, 0, 0  # nodes and edges of it; of the search then
@@ -56,14 +62,19 @@ class PolicyMaker:
         if rested and search.work >= 2 * self.work and not budget.reason():
             self.write(search, 0.01 * (high - low))
         expected = self.unit_seconds * self.size * search.bytes / max(self.bytes, 1)
-        budget.kept_back = min(RESERVE_FACTOR * expected, MAX_RESERVE * budget.time_limit)
+        kept_back = self.for_baselines + RESERVE_FACTOR * expected
+        budget.kept_back = min(kept_back, MAX_RESERVE * budget.time_limit)
 
     def write(self, search: HistorySearch, slack: float) -> tuple[PolicyGraph, float]:
         """The best policy so far and its value, after one worth the lower bound less `slack`."""
         begun = time.perf_counter()
-        parts = PolicyParts(self.table, self.context, *self._room(search))
+        in_time = self.budget.in_time
+        parts = PolicyParts(self.table, self.context, *self._room(search), lambda: not in_time(0.0))
         try:
             search.add_policy(parts, slack)
+            # what is left to do takes as long again: give up if that is too long
+            if sum(parts.added) > SMALL_POLICY and not in_time(time.perf_counter() - begun):
+                raise PolicyTooLargeError
             self._keep(parts)
         except PolicyTooLargeError:
             parts.cut_short = True
@@ -74,7 +85,7 @@ class PolicyMaker:
         size = sum(parts.added)
         self.size = max(self.size, size)
         if size > SMALL_POLICY:
-            self.unit_seconds = max(self.unit_seconds, self.seconds / size)
+            self.unit_seconds = max(LEAST_UNIT, self.seconds / size)
         self.bytes, self.work, self.ended = search.bytes, search.work, self.budget.seconds
         assert self.policy is not None
         return self.policy, self.lower

@@ -4,7 +4,7 @@ import math
 
 from latentmdp.canonical import Ints
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.search_result import Progress
+from latentmdp.planning.search_result import BoundsLog, Progress
 
 ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
 MEMORY_UNIT = 100  # row backups that take as long as a unit of work of planning with memory
@@ -28,9 +28,9 @@ class Ledger:
         upper: float,
         scale: float,
     ) -> None:
-        self.gap, self.budget, self.memory, self.progress = gap, budget, memory, progress
+        self.gap, self.budget, self.memory = gap, budget, memory
+        self.log = BoundsLog(budget, progress)
         self.lower, self.upper, self.scale = -math.inf, upper, scale
-        self.history: list[tuple[float, int, float, float]] = []
         self.shortage = ""  # of memory, that kept a stage from running
 
     def spend(self, work: float) -> None:
@@ -54,10 +54,7 @@ class Ledger:
 
     def record(self) -> None:
         """Note both bounds, now."""
-        entry = (self.budget.seconds, self.budget.work, self.lower, self.upper)
-        self.history.append(entry)
-        if self.progress is not None:
-            self.progress(*entry)
+        self.log(self.lower, self.upper)
 
     def raise_lower(self, value: float, table: Ints) -> bool:
         """Keep the table if it is worth more than the best so far; whether it is."""

@@ -107,7 +107,7 @@ class _Planner(PolicyRaiser):
         self.record()
         return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
-            self.history,
+            self.log.history,
         )  # fmt: skip
 
     def raise_policy(self, warm: Ints | None, kicks: int) -> Stage:
@@ -251,8 +251,7 @@ class _Planner(PolicyRaiser):
                 yield from self.climb(table)
             if not finished and search.nodes - begun > most:
                 return None
-            if self.progress is not None:
-                self.progress(self.budget.seconds, self.budget.work, self.lower, self.upper)
+            self.log.tell(self.lower, self.upper)
             yield
         return float(search.nodes - begun)
 

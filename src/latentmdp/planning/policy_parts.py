@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.canonical import Ints
 from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.kernels.history_grid import BeliefGrid, follow_policies, write_policies
+from latentmdp.planning.budget import StopCheck
 from latentmdp.policy import PolicyGraph
 
 
@@ -19,15 +20,20 @@ class PolicyParts:
 
     The default nodes play the policy of vertex `fixed` of the coarsest grid. `n` nodes and `e`
     edges may be added while `n / most_nodes + e / most_edges <= 1`; `cut_short` says that a policy
-    was cut to fit.
+    was cut to fit. `is_late()` says that there is no time to try another cut.
     """
 
     def __init__(
-        self, table: Ints, fixed: int, most_nodes: float = inf, most_edges: float = inf
+        self,
+        table: Ints,
+        fixed: int,
+        most_nodes: float = inf,
+        most_edges: float = inf,
+        is_late: StopCheck = bool,
     ) -> None:
         H, S = table.shape
         self.H, self.S, self.fixed = H, S, fixed
-        self.most_nodes, self.most_edges = most_nodes, most_edges
+        self.most_nodes, self.most_edges, self.is_late = most_nodes, most_edges, is_late
         self.added = (0, 0)  # nodes and edges
         self.cut_short = False
         self.default = np.arange(H * S).reshape(H, S)

@@ -20,12 +20,17 @@ class BoundsLog:
 
     def __call__(self, lower: float, upper: float) -> None:
         """Note both bounds, now."""
-        self.history.append((self.budget.seconds, self.budget.work, lower, upper))
+        self.history.append(self.tell(lower, upper))
+
+    def tell(self, lower: float, upper: float) -> Moment:
+        """Call `progress`, noting nothing: a planner that is busy says that it is alive."""
+        moment = self.budget.seconds, self.budget.work, lower, upper
         if self.progress is not None:
             try:
-                self.progress(*self.history[-1])
+                self.progress(*moment)
             except KeyboardInterrupt:
                 self.budget.interrupted.set()
+        return moment
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ and so what it loses against the large one.
 """
 
 import itertools
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,6 @@ from latentmdp.kernels.controller_ascent import (
     solve_all,
 )
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import StopCheck
 from latentmdp.planning.observations import Start, observation_model, start_beliefs
 from latentmdp.policy import PolicyGraph
 
@@ -34,6 +35,8 @@ MOST_DENSE = 500_000  # numbers in the inverse matrices to begin with
 BATCHES = 30  # in which nodes are taken out
 SWEEPS = 100  # of improvement at the end, at most
 LEAST_GAIN = 1e-10  # of a change, relative to the value
+
+InTime = Callable[[float], bool]  # whether there is time for a step of so many seconds
 
 
 def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
@@ -48,26 +51,28 @@ def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
 
 
 def small_controller(
-    model: LatentMDP, policy: PolicyGraph, max_nodes: int, stop: StopCheck
+    model: LatentMDP, policy: PolicyGraph, max_nodes: int, in_time: InTime
 ) -> PolicyGraph:
     """A controller of at most `max_nodes` nodes, the best one found; `policy` if it is that small.
 
-    `stop()` ends the search for better ones.
+    Where there is no time for more, the likeliest nodes are kept as they are.
     """
     if max_nodes >= policy.N:
         return policy
     large = _Large(model, policy)
-    if max_nodes > int((MOST_SOLVED / model.M) ** 0.5):  # too many to improve one by one
+    many = max_nodes > int((MOST_SOLVED / model.M) ** 0.5)  # to improve one by one
+    if many or not in_time(0.0):
         return _Small(large, large.likeliest(max_nodes), solved=False).graph()
     most = max(max_nodes, int((MOST_DENSE / model.M) ** 0.5))
     best, best_value = None, -np.inf
     for surplus, factor in itertools.product(SURPLUS, FACTORS):
         target = int(surplus * max_nodes)  # merging may leave fewer
         size = min(factor * target, most, policy.N)
-        if size < target or (best is not None and stop()):
+        if size < target or (best is not None and not in_time(0.0)):
             continue
         small = _Small(large, large.likeliest(size))
-        small.shrink(target, stop)
+        if not small.shrink(target, in_time):
+            break
         graph = small.graph().prune(model).merge()
         if max_nodes >= graph.N and small.value > best_value:
             best, best_value = graph, small.value
@@ -171,24 +176,32 @@ class _Small:
         if ascend(self.observations, self.c, self.model.S, tolerance, sweeps):
             self.refresh()
 
-    def shrink(self, max_nodes: int, stop: StopCheck) -> None:
-        """Take out nodes until so many are left, and improve them."""
+    def shrink(self, max_nodes: int, in_time: InTime) -> bool:
+        """Take out nodes until so many are left, and improve them; False: no time for it."""
         batch = max(1, (int(self.c.alive.sum()) - max_nodes) // BATCHES)
-        self.improve(3)
+        if in_time(0.0):
+            self.improve(3)
+        longest = 0.0
         while (excess := int(self.c.alive.sum()) - max_nodes) > 0:
+            if not in_time(longest):
+                return False
+            begun = time.perf_counter()
             loss: Floats = np.empty(len(self.c.state))
             for _ in range(min(batch, excess)):
                 removal_losses(self.observations, self.c, self.model.S, self.weight, loss)
                 gone = int(np.argmin(loss))
                 remove_node(self.observations, self.c, self.model.S, self.weight, gone)
             self.refresh()
-            if not stop():
-                self.improve(1)
-        while not stop():
-            before = self.value
+            self.improve(1)
+            longest = max(longest, time.perf_counter() - begun)
+        longest = 0.0
+        while in_time(longest):
+            begun, before = time.perf_counter(), self.value
             self.improve(SWEEPS // 10)
             if self.value <= before + LEAST_GAIN * abs(before):
                 break
+            longest = max(longest, time.perf_counter() - begun)
+        return True
 
     def graph(self) -> PolicyGraph:
         """As a policy; the default node of a state is its likeliest."""

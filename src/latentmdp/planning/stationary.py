@@ -11,7 +11,8 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
-from latentmdp.planning.budget import Budget, StopCheck
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.ending import MOST_TIDIED, TIDYING, VISITS, Ending
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
@@ -22,10 +23,8 @@ from latentmdp.planning.stationary_search import StationarySearch
 from latentmdp.policy import PolicyGraph
 
 STATIONARY_METHODS = ("auto", "grid")
-EVALUATION_SECONDS = 4e-6  # per node and context, of writing a controller and evaluating it
-MOST_TIDIED = 30_000  # nodes; larger controllers are handed out as they are
-TIDYING = 9.0  # evaluations: as long as it takes to tidy a controller and evaluate it twice
-LEAST_CUTTING = 1.0  # seconds for small controllers, whatever is left of the time limit
+WORTH_GOING_ON = 1.3  # times what the end takes: with more time left, the search goes on
+CORNERS_KEEP_BACK = 0.2  # of the time limit, while each context is solved by itself
 
 
 def plan_stationary(
@@ -64,27 +63,31 @@ def plan_stationary(
         if least_bytes(model) > memory:
             return _context_policy(model, budget, report)
         observations = observation_model(model)
+        budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
         scale = max(float(np.abs(corners.grid.upper).max()), 1e-300)
         allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
         target, further = allowed, 0.9
         best: tuple[float, PolicyGraph] | None = None
-        seconds_per_node = EVALUATION_SECONDS * model.M
+        ending = Ending(model.M, budget, max_nodes is not None)
+        search.stop = lambda: ending.reason(search)
         while True:
-            status = _run(search, target, budget, memory, seconds_per_node, report)
+            status = _run(search, target, budget, memory, ending, report)
             low, high = search.bounds
             began = budget.seconds
             policy = search.controller(1e-13 * scale)
             value = controller_value(model, policy)
-            ending = (budget.seconds - began) * (TIDYING if policy.N <= MOST_TIDIED else 1.5)
+            ending.measure(budget.seconds - began, policy.N, search.most_policy_nodes)
+            if status == "measured":
+                continue  # equal work gives equal plans: this one depends on the clock
             if best is None or value > best[0]:
                 best = value, policy
             lower, upper = best[0], max(high, best[0])
             closed = upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale
-            if status == "time" and not closed and budget.has_left(2.0 * ending):
-                seconds_per_node = ending / search.most_policy_nodes  # it took less than feared
-                continue
+            needed = WORTH_GOING_ON * ending.seconds(search.most_policy_nodes)
+            if status == "time" and not closed and budget.has_left(needed):
+                continue  # it took less than feared
             if status != "closed" or closed:
                 break
             if high <= low:
@@ -92,11 +95,12 @@ def plan_stationary(
                 break
             target, further = Allowed(0.0, further * min(target.gap(high), high - low)), 0.5
         unrestricted = None
-        policy = tidied(model, best[1])
+        policy = best[1]
+        if budget.in_time(TIDYING * ending.last):
+            policy = tidied(model, policy)
         if max_nodes is not None:
             unrestricted = controller_value(model, policy)
-            policy = small_controller(model, policy, max_nodes, _cutting_stops(budget))
-            policy = tidied(model, policy)
+            policy = _cut_down(model, policy, max_nodes, search, ending)
         if policy is not best[1]:
             lower = controller_value(model, policy)  # of the very policy that is handed out
         if unrestricted is not None:  # a search stopped early may find less than cutting then does
@@ -135,15 +139,19 @@ def _context_policy(
     return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
 
 
-def _cutting_stops(budget: Budget) -> StopCheck:
-    """Whether the search for small controllers must end; the work limit does not hold for it."""
-    least = budget.seconds + LEAST_CUTTING
+def _cut_down(
+    model: LatentMDP, policy: PolicyGraph, max_nodes: int, search: StationarySearch, ending: Ending
+) -> PolicyGraph:
+    """A controller of at most so many nodes; the work limit does not hold for this."""
+    budget = ending.budget
+    if max_nodes < policy.N and not budget.in_time(VISITS * ending.last):
+        return PolicyGraph.from_table(search.likeliest_table(), stationary=True)
+    last = TIDYING * ending.last * max_nodes / policy.N
 
-    def stop() -> bool:
-        late = budget.time_limit is not None and budget.seconds >= max(budget.time_limit, least)
-        return late or budget.interrupted.is_set()
+    def in_time(seconds: float) -> bool:
+        return budget.in_time(seconds + last) and not budget.interrupted.is_set()
 
-    return stop
+    return tidied(model, small_controller(model, policy, max_nodes, in_time))
 
 
 def controller_value(model: LatentMDP, policy: PolicyGraph) -> float:
@@ -165,28 +173,27 @@ def _run(
     target: Allowed,
     budget: Budget,
     memory: int,
-    seconds_per_node: float,
+    ending: Ending,
     report: BoundsLog,
 ) -> str:
-    """Let the search work until it is done or a limit is reached; says which."""
-    longest_round = 0.0
+    """Let the search work until it is done, a limit is reached or its end is to be measured."""
     while True:
         budget.work = search.work
         low, high = search.bounds
         report(low, high)
         if high - low <= target.gap(high):
             return "closed"
-        if budget.time_limit is not None:
-            last = longest_round + seconds_per_node * search.most_policy_nodes
-            budget.kept_back = min(last, 0.5 * budget.time_limit)
-        if reason := budget.reason():
+        if reason := ending.reason(search):
             return reason
+        if ending.is_due(search.most_policy_nodes):
+            return "measured"
         quantum = max(LEAST_QUANTUM, search.work // 200)
         if budget.work_limit is not None:
             quantum = min(quantum, budget.work_limit - search.work)
-        began = budget.seconds
+        began, grids = budget.seconds, len(search.grids)
         outcome = search.advance(quantum, target, budget, memory)
-        longest_round = max(longest_round, budget.seconds - began)
+        if grids == len(search.grids):  # building a grid looks at the clock itself
+            ending.longest_round = max(ending.longest_round, budget.seconds - began)
         if outcome in ("memory", "stalled"):
             budget.work = search.work
-            return budget.reason() or outcome
+            return ending.reason(search) or outcome

@@ -32,14 +32,13 @@ FIRST_ROOM = 1024  # of a new store
 
 
 def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int]:
-    """Each context as a problem of its own: `(actions (M, S), values (M, M, S), work)`.
+    """Each context as a problem of its own: `(actions (M, S), values (M, S), work)`.
 
-    `values[m, k]` are those of the policy for context `m` in context `k`. Policy iteration; told to
-    stop, it has any policies with their exact values.
+    Policy iteration; told to stop, it has any policies with their exact values.
     """
     M, S, A = model.sizes
     action = model.row_reward.reshape(M, S, A).argmax(axis=2)
-    values, work = np.empty((M, M, S)), 0
+    values, work = np.empty((M, S)), 0
     for m in range(M):
         first, end = model.indptr[m * S * A], model.indptr[(m + 1) * S * A]
         ptr = model.indptr[m * S * A : (m + 1) * S * A] - first
@@ -49,6 +48,7 @@ def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int
             policy = PolicyGraph.from_table(action[m], stationary=True)
             own = values_in_context(model, policy, m)
             work += 1 + len(model.next) // WORK_SHARE
+            values[m] = own
             q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(
                 S, A
             )
@@ -57,9 +57,23 @@ def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int
             if not better.any() or stop():
                 break
             action[m] = np.where(better, q.argmax(axis=1), action[m])
-        policy = PolicyGraph.from_table(action[m], stationary=True)
-        values[m] = discounted_values(model, policy, variances=False)[0].T
     return action, values, work
+
+
+def values_elsewhere(model: LatentMDP, action: Ints, stop: StopCheck) -> Floats:
+    """`(M, M, S)` values of each context's own policy in all contexts, likely contexts first.
+
+    Told to stop, the other contexts get the policy of the likeliest, also in `action (M, S)`.
+    """
+    values = np.empty((model.M, model.M, model.S))
+    order = np.argsort(-model.w, kind="stable")
+    for m in order:
+        if m != order[0] and stop():
+            action[m], values[m] = action[order[0]], values[order[0]]
+        else:
+            policy = PolicyGraph.from_table(action[m], stationary=True)
+            values[m] = discounted_values(model, policy, variances=False)[0].T
+    return values
 
 
 class StationaryGrid:
@@ -132,7 +146,8 @@ def corner_grid(
     The corner of context `m` in state `s` is node `m * S + s` of the store.
     """
     M, S, A = model.sizes
-    action, values, work = known_contexts(model, stop)
+    action, known, work = known_contexts(model, stop)
+    values = values_elsewhere(model, action, stop)
     made = StationaryGrid(observations, S, 1)
     made.work = work
     width = int(np.diff(observations.ptr).max())
@@ -151,11 +166,12 @@ def corner_grid(
     context = made.grid.belief.argmax(axis=1)  # of each vertex
     made.node_at[:] = context[None, :] * S + np.arange(S)[:, None]
     made.grid.alpha[0] = store.alpha[made.node_at]
-    own = np.ascontiguousarray(values[context, context].T)  # (S, V)
+    own = np.ascontiguousarray(known[context].T)  # (S, V)
     above = np.empty_like(own)
-    least, _ = sweep_upper(observations, made.grid, own, above)
+    sweep_upper(observations, made.grid, own, above)
     scale = max(float(np.abs(own).max()), 1e-300)
-    excess = max(-least, 0.0) + SAFETY * scale  # backed up, no value rises above `own + excess`
+    # a context that is known stays known: backed up, no value of it rises above `own + excess`
+    excess = np.maximum((above - own).max(axis=0), 0.0) + SAFETY * scale
     made.grid.upper[0] = own + excess / (1.0 - observations.discount)
     return made, store
 

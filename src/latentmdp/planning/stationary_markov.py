@@ -126,7 +126,7 @@ class _Planner(Ledger):
         self.record()
         return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
-            self.history,
+            self.log.history,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ from below
@@ -136,10 +136,8 @@ class _Planner(Ledger):
         if warm is not None:
             yield np.asarray(warm).copy()
         yield self.table.copy()
-        action, values, work = known_contexts(self.model, self.budget.reason)
+        action, self.known, work = known_contexts(self.model, self.budget.reason)  # both (M, S)
         self.spend(work)
-        m = np.arange(self.model.M)
-        self.known = values[m, m]  # (M, S)
         self.raise_known()
         self.check()
         for k in np.argsort(-self.model.w, kind="stable")[:8]:

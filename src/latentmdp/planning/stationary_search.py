@@ -10,7 +10,7 @@ from latentmdp.kernels.stationary_grid import NodeStore
 from latentmdp.kernels.stationary_tree import queue_controller, search_in_place
 from latentmdp.planning.belief_arrays import total_bytes
 from latentmdp.planning.belief_grid import grid_bytes, n_vertices, next_resolution
-from latentmdp.planning.budget import Budget
+from latentmdp.planning.budget import Budget, StopCheck
 from latentmdp.planning.growing_tree import NEVER, GrowingTree
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import Start
@@ -35,6 +35,7 @@ class StationarySearch(GrowingTree):
     ) -> None:
         super().__init__(observations, start, S)
         self.store, self.grids = store, [corners]
+        self.stop: StopCheck = bool  # whether to stop building a grid; what it makes costs time
         tighten_leaves(self.tree, corners.grid, 0, 0, self.nodes)
         if len(corners.grid.belief) > 1:
             self._schedule_grid()
@@ -75,11 +76,11 @@ class StationarySearch(GrowingTree):
             return
         low, high = self.bounds
         tolerance = max(GRID_SHARE * (high - low), 0.1 * allowed.gap(high))
-        made = finer_grid(self.observations, self.grids[-1], N, tolerance, budget.reason)
+        made = finer_grid(self.observations, self.grids[-1], N, tolerance, self.stop)
         free = max(memory // 4 - total_bytes(self.store), 0)
         room = len(self.store.state) * (1 + free // max(total_bytes(self.store), 1))
         least_gain = NODE_SHARE * (high - low) * (1.0 - self.observations.discount)
-        self.store = made.improve(self.store, least_gain, room, budget.reason)
+        self.store = made.improve(self.store, least_gain, room, self.stop)
         self.grids.append(made)
         tighten_leaves(self.tree, made.grid, len(self.grids) - 1, 0, self.nodes)
         back_up_range(self.tree, self.observations, 0, self.nodes)
@@ -129,6 +130,11 @@ class StationarySearch(GrowingTree):
             np.concatenate([[0], np.cumsum(width)]), symbol, following, node, root,
             place[default][None], stationary=True,
         )  # fmt: skip
+
+    def likeliest_table(self) -> Ints:
+        """`(S,)` the best actions in the likeliest context."""
+        first = self._likeliest() * self.S
+        return self.store.action[first : first + self.S].copy()
 
     def _likeliest(self) -> int:
         """The context whose own policy answers what nobody expects."""
