@@ -508,5 +508,6 @@ def refuse_timed(model: Any, what: str) -> None:
     if isinstance(model, TimedLatentMDP):
         raise ModelError(
             f"{what} needs a model that does not change with the step; this one does (use "
-            "model.unrolled: the same problem with the step in the state)"
+            "model.unrolled, the same problem with the step in the state; latentmdp learn has "
+            "--unroll for it, a study unroll = true)"
         )

@@ -101,6 +101,13 @@ def learn_command(
     normalize: Annotated[
         bool, typer.Option("--normalize", help="Scale rewards to totals of at most 1.")
     ] = False,
+    unroll: Annotated[
+        bool,
+        typer.Option(
+            "--unroll",
+            help="Learn with the step in the state: for models that change with the step.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -137,6 +144,7 @@ def learn_command(
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
     from latentmdp.learning.folder import locked
+    from latentmdp.timed import ordinary
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
@@ -152,6 +160,7 @@ def learn_command(
         else:
             found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
+            found = ordinary(found) if unroll else found
             many = seeds is not None
             asked: dict[str, Any] = {
                 "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,
