@@ -213,7 +213,8 @@ class LatentMDP(ModelRows, InUnits):
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
-        An action without rows in a state, in all contexts, is unavailable there. With a column
+        An action without rows in a state, in all contexts, is unavailable there; a category of
+        actions without any rows is an action that is available nowhere. With a column
         `step`, from 0, rows change with the step (a `TimedLatentMDP`).
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
