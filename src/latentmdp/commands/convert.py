@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from latentmdp.commands._common import (
+    MODEL_HELP,
     AsJson,
     Discount,
     HiddenRewards,
@@ -23,7 +24,7 @@ def convert_command(
         str,
         typer.Argument(
             metavar="IN",
-            help="A file or a spec string.",
+            help=MODEL_HELP,
             show_default=False,
             autocompletion=complete_model,
         ),

@@ -26,7 +26,9 @@ def show_command(
     model: ModelArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="PICTURE", help="Draw the model into this file (.png, ...)."),
+        typer.Option(
+            "--out", metavar="PICTURE", help="Draw the model into this file (.png, .svg, .pdf)."
+        ),
     ] = None,
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
