@@ -10,6 +10,7 @@ import latentmdp as lm
 from latentmdp import catalogue, choices, cli
 from latentmdp.builtin_domains import DOMAINS
 from latentmdp.commands import _common
+from latentmdp.fitting import estimators
 from latentmdp.optimism.confidence import RULES
 from latentmdp.planning.history import HISTORY_METHODS
 from latentmdp.planning.markov import MARKOV_METHODS
@@ -55,12 +56,27 @@ def test_lm_domains_is_the_function_whatever_was_imported_before(first):
 def test_help_lists_algorithms_classes_and_methods(capsys):
     cli.run(["learn", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for name in (*choices.ALGORITHMS, *POLICY_CLASSES):
-        assert name in text
+    for name, meaning in (choices.ALGORITHMS | choices.CLASSES).items():
+        assert f"{name} {meaning}" in text
     cli.run(["plan", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for name in (*HISTORY_METHODS, *MARKOV_METHODS, *POLICY_CLASSES):
-        assert name in text
+    for methods in choices.METHODS.values():
+        for name, meaning in methods.items():
+            assert f"{name} {meaning}" in text
+    cli.run(["off-policy", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for name, meaning in choices.ESTIMATORS.items():
+        assert f"{name} {meaning}" in text
+    assert tuple(choices.ESTIMATORS) == estimators.METHODS
+
+
+def test_help_fits_a_terminal_and_cuts_no_sentence(capsys):
+    commands = [command.name for command in cli.app.registered_commands]
+    for words in ([], *([name] for name in commands), *(["study", x] for x in ("run", "table"))):
+        cli.run([*words, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert not any(line.endswith("...") for line in lines if not line.startswith("Usage:"))
 
 
 def test_completion():

@@ -120,6 +120,29 @@ def test_convert_to_csv_says_what_is_lost(run, tmp_path):
     assert last_json(output)["H"] == 4
 
 
+def test_convert_says_which_horizon_to_give(run, tmp_path):
+    one, several = "garnet:states=2,contexts=2,horizon=3", str(tmp_path / "several.npz")
+    lm.save(lm.make(one).replace(nu=[[0.5, 0.5]] * 2), several)
+    best = {one: lm.plan(lm.make(one), gap=None), several: lm.plan(lm.load(several), gap=None)}
+    for spec, ending, steps in (
+        (one, "pomdp", 3), (one, "pomdpx", 3), (several, "pomdp", 4), (several, "pomdpx", 3),
+    ):  # fmt: skip
+        file = tmp_path / f"m.{ending}"
+        code, output, _ = run("convert", spec, file)
+        assert code == 0
+        assert f"give it when it is read, --horizon {steps} " in output
+        assert ("have 4 steps, one more than the model's 3" in output) == (steps == 4)
+        code, output, _ = run("convert", spec, file, "--json")
+        assert last_json(output)["horizon_to_give"] == steps
+        again = lm.plan(lm.load(file, horizon=steps), gap=None)
+        assert again.lower == pytest.approx(best[spec].lower)
+    for words in ((several, tmp_path / "m.npz"), (one, tmp_path / "m.csv")):
+        assert "horizon to" not in run("convert", *words)[1]
+    endless = run("convert", several, tmp_path / "m.pomdp", "--horizon", "inf", "--discount", "0.9")
+    assert endless[0] == 0
+    assert "--horizon" not in endless[1]
+
+
 def test_convert_published_csv(run, tmp_path, data):
     csv = data / "riverswim" / "training.csv"
     code, _, errors = run("convert", csv, tmp_path / "m.npz")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 import latentmdp as lm
 from latentmdp import outcome_table
+from latentmdp.formats import not_held
 from strategies import models, models_and_policies
 
 COLUMNS = ["context", "state", "action", "next_state", "probability", "reward", "weight", "first"]
@@ -157,6 +158,30 @@ def test_actions_without_rows_are_unavailable():
     assert model.allowed.tolist() == [[True, True], [False, True], [True, True]]
     assert back(model.to_frame(), model) == model
     assert len(model.to_frame()) == 5  # and not the row that the unavailable action repeats
+
+
+@pytest.mark.parametrize("names", [None, ("x", "y", "z")])
+@pytest.mark.parametrize("gone", [0, 1, 2])
+@pytest.mark.parametrize("by_step", [False, True])
+def test_an_action_that_is_available_nowhere_is_kept(names, gone, by_step, tmp_path):
+    base = lm.make("garnet:states=3,actions=3,contexts=2,horizon=3")
+    allowed = np.ones((3, 3), dtype=bool)
+    allowed[:, gone] = False
+    model = base.replace(allowed=allowed, action_names=names)
+    if by_step:
+        model = model.replace(terminal=np.zeros((2, 3))).replace(terminal=None)
+    for kept in (names, None):
+        frame = model.to_frame(names=kept is not None)
+        back = lm.LatentMDP.from_frame(frame, horizon=3)
+        assert (back.A, back.digest, back.action_names) == (3, model.digest, kept)
+    if gone < 2:  # the file of a model whose last action is available nowhere is refused
+        lm.save(model, tmp_path / "x.csv")
+        assert lm.load(tmp_path / "x.csv").digest == model.digest
+        assert ("action_names" in not_held(model, tmp_path / "x.csv")) == (names is not None)
+    alike = model.replace(action_names=("x", "x", "z"))
+    with pytest.raises(lm.ModelError, match="names of actions must be different where"):
+        alike.to_frame()
+    assert alike.to_frame(names=False).action.dtype == "category"
 
 
 def test_columns_may_be_called_otherwise_and_sit_in_the_index():

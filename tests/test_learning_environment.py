@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp.errors import ActionMaskWarning
 from latentmdp.learning.environment import learn_env
 from latentmdp.learning.learner import Learner
 
@@ -151,3 +152,52 @@ def test_refusals() -> None:
     run.learner.begin(0)
     with pytest.raises(lm.ModelError, match="begin must follow end or cancel; episode 11 has 0"):
         learn_env(Doors(), episodes=1, learner=run.learner)
+
+
+class Guarded(Doors):
+    """Doors with a third one that its mask rules out, and that nobody may open."""
+
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+        state, _ = super().reset(seed=seed)
+        return state, {"action_mask": np.array([1, 1, 0], dtype=np.int8)}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        if action == 2:
+            raise ValueError("the third door is locked")
+        return super().step(action)
+
+
+def test_masks_of_an_environment_are_not_followed_in_silence() -> None:
+    settings = {"contexts": 2, "horizon": 1, "episodes": 100, "algorithm": "random"}
+    with (
+        pytest.warns(ActionMaskWarning, match="rules out action 2 in state 0, .* give allowed="),
+        pytest.raises(ValueError, match="the third door is locked"),
+    ):
+        learn_env(Guarded(), **settings)
+    allowed = np.ones((3, 3), dtype=bool)
+    allowed[0, 2] = False
+    run = learn_env(Guarded(), allowed=allowed, **settings)  # warnings are errors in tests
+    assert run.learner.counts.n.reshape(2, 3, 3)[:, 0, 2].sum() == 0
+    with pytest.raises(ValueError, match="the third door is locked"):
+        learn_env(Guarded(), allowed=np.ones((3, 3)), **settings)  # as it was told
+
+
+def test_one_warning_for_masks_that_mark_actions_without_effect() -> None:
+    class Taxi(Guarded):
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+            return Doors.step(self, action)
+
+    settings = {"contexts": 2, "horizon": 1, "episodes": 50, "algorithm": "random"}
+    with pytest.warns(ActionMaskWarning) as told:
+        run = learn_env(Taxi(), **settings)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert run.learner.counts.n.reshape(2, 3, 3)[:, 0, 2].sum() > 0
+    learn_env(Taxi(), contexts=2, horizon=1, episodes=10, learner=run.learner)
+
+
+def test_our_own_masked_environment_needs_no_telling() -> None:
+    env = lm.LatentMDPEnv("troubleshoot:once=1,faults=2")
+    assert learn_env(env, episodes=20, algorithm="random").learner.known.allowed is not None

@@ -233,9 +233,50 @@ def test_other_encodings(tmp_path):
     text = document().replace("good bad", "gut übel")
     (tmp_path / "m.pomdpx").write_bytes(text.encode("latin1"))
     assert lm.load(tmp_path / "m.pomdpx", horizon=3).context_names == ("gut", "übel")
-    text = text.replace("ISO-8859-1", "UTF-16").replace("Rock & roll", "Rock &amp; roll")
-    (tmp_path / "m.pomdpx").write_bytes(text.encode("utf-16"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("declared", ["UTF-16", "ISO-8859-1"])
+def test_utf_16_with_bare_ampersands(tmp_path, monkeypatch, encoding, declared):
+    text = document().replace("good bad", "gut übel&").replace("ISO-8859-1", declared)
+    assert "Rock & roll" in text
+    raw = text.encode(encoding)
+    for piece in (1, 3, 1 << 20):
+        monkeypatch.setattr(xml_stream, "PIECE", piece)
+        (tmp_path / "m.pomdpx").write_bytes(raw)
+        assert lm.load(tmp_path / "m.pomdpx", horizon=3).context_names == ("gut", "übel&")
+    (tmp_path / "m.pomdpx").write_bytes(raw[:-1])
+    with pytest.raises(lm.ModelError, match="must be UTF-16 text, as it begins; it is not"):
+        lm.load(tmp_path / "m.pomdpx", horizon=3)
+    (tmp_path / "m.pomdpx").write_bytes(("\n\n" + text.replace("<Disc", "<D")).encode("utf-16"))
+    with pytest.raises(lm.ModelError, match="line 5: <Dount> must not stand inside <pomdpx>, whi"):
+        lm.load(tmp_path / "m.pomdpx", horizon=3)
+
+
+@pytest.mark.parametrize("declared", [' encoding="UTF-8"', ""])
+def test_latin_1_that_calls_itself_utf_8(tmp_path, declared):
+    text = document().replace(' encoding="ISO-8859-1"', declared).replace("good bad", "gut übel")
+    (tmp_path / "m.pomdpx").write_bytes(text.encode())
     assert lm.load(tmp_path / "m.pomdpx", horizon=3).context_names == ("gut", "übel")
+    (tmp_path / "m.pomdpx").write_bytes(text.encode("latin1"))
+    line = text[: text.index("übel")].count("\n") + 1
+    said = f"must be UTF-8 text; line {line} is not .a Latin-1 file must begin with <.xml version"
+    with pytest.raises(lm.ModelError, match=said):
+        lm.load(tmp_path / "m.pomdpx", horizon=3)
+
+
+def test_variables_come_first_and_unknown_elements_are_named(tmp_path):
+    text = document()
+    variables = text[text.index("<Variable>") : text.index("</Variable>") + len("</Variable>")]
+    late = text.replace(variables, "").replace("</pomdpx>", variables + "</pomdpx>")
+    other = text.replace("</Variable>", '<TerminalStateRewardVar vname="end"/></Variable>')
+    for wrong, said in (
+        (late, "<InitialStateBelief> must come after <Variable>; no variable is known yet"),
+        (other, "<TerminalStateRewardVar> must not stand inside <Variable>, which may have <State"),
+    ):
+        (tmp_path / "m.pomdpx").write_text(wrong)
+        with pytest.raises(lm.ModelError, match=said):
+            lm.load(tmp_path / "m.pomdpx", horizon=3)
 
 
 # ---------------------------------------------------------------------- policyx

@@ -1,9 +1,12 @@
 """The report of runs on a time-augmented model shows the person's states, step by step."""
 
+import json
+
 import numpy as np
 import pytest
 
 import latentmdp as lm
+from latentmdp import cli
 from latentmdp.labels import Fold
 from latentmdp.policy_fold import fold
 from latentmdp.report import write_report
@@ -102,6 +105,45 @@ def test_plans_of_either_model_and_no_other_one(model, run, tmp_path):
     assert pages[0]["phases"][0]["value"] == pytest.approx(pages[1]["phases"][0]["value"])
     with pytest.raises(lm.ModelError, match="must be"):
         write_report(run, file, plan=lm.plan(model.replace(w=[0.3, 0.7]).normalized(), gap=None))
+
+
+def test_learning_from_the_command_line(model, tmp_path, capsys):
+    lm.save(model, tmp_path / "shop.npz")
+    learn = ["learn", str(tmp_path / "shop.npz"), "--normalize", "-a", "greedy", "-k", "500"]
+    folder, page = tmp_path / "run", tmp_path / "r.html"
+    assert cli.run(learn) == 2
+    assert "--unroll" in capsys.readouterr().err
+    assert cli.run([*learn, "--unroll", "--out", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    same = lm.learn(model.normalized().unrolled, "greedy", 500).in_user_units()
+    assert (found["regret"], found["final_value"]) == (same.regret, same.final_value)
+    assert lm.load_run(folder).model.fold == Fold(2)
+    assert cli.run(["audit", str(folder)]) == 0
+    assert cli.run(["learn", "--resume", str(folder), "--json"]) == 0
+    words = ["report", str(folder), "--audit", "--plan", "1", "--out", str(page)]
+    assert cli.run(words) == 0
+    text = " ".join(Page(page.read_text(encoding="utf-8")).texts)
+    assert "2 contexts, 2 states, 2 actions, 4 steps" in text
+    assert f"{lm.plan(model, gap=None).lower:.6g}" in text
+
+
+def test_unrolling_changes_nothing_where_the_steps_are_alike(capsys):
+    learn = ["learn", "bandit", "-a", "greedy", "-k", "100", "--json"]
+    assert cli.run(learn) == cli.run([*learn, "--unroll"]) == 0
+    plain, unrolled = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert plain["regret"] == unrolled["regret"]
+
+
+def test_studies_unroll_when_asked(model, tmp_path):
+    lm.save(model, tmp_path / "shop.npz")
+    text = 'episodes = 300\nalgorithms = ["greedy"]\n[[models]]\nmodel = "shop.npz"\n'
+    (tmp_path / "x.toml").write_text(text + "normalize = true\nunroll = true\n")
+    table = lm.Study.load(tmp_path / "x.toml").run(jobs=1).table()
+    assert table["optimal_lower"].tolist() == pytest.approx([lm.plan(model, "markov").lower])
+    assert table["units"].tolist() == ["user units"]
+    (tmp_path / "y.toml").write_text(text + 'unroll = "yes"\n')
+    with pytest.raises(lm.ModelError, match="line 5: unroll must be true or false; it is 'yes'"):
+        lm.Study.load(tmp_path / "y.toml")
 
 
 def test_stored_phases_are_those_of_the_page(run, tmp_path):

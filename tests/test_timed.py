@@ -137,6 +137,27 @@ def test_terminal_rewards_of_0_change_nothing():
         assert timed.unrolled == timed.layers
 
 
+@pytest.mark.parametrize("spec", ["garnet:states=3,horizon=3", "maze:size=3,blocked=1,horizon=3"])
+def test_an_ordinary_model_takes_terminal_rewards(spec):
+    model = lm.make(spec)
+    terminal = np.random.default_rng(0).normal(size=(model.M, model.S))
+    found = model.replace(terminal=terminal, max_return=None, discount=0.9)
+    assert np.array_equal(found.terminal, terminal)
+    assert (found.state_names, found.layout) == (model.state_names, model.layout)
+    same = lm.LatentMDP.from_arrays(
+        model.P, model.R, model.w, model.nu, 3, allowed=model.allowed, terminal=terminal,
+        max_return=None, discount=0.9, layout=model.layout, state_names=model.state_names,
+        action_names=model.action_names, context_names=model.context_names,
+    )  # fmt: skip
+    assert found.digest == same.digest
+    assert repr(found) == repr(same)
+    with pytest.raises(lm.ModelError, match=r"must be at least 0|at most max_return=1"):
+        model.replace(terminal=terminal)
+    with pytest.raises(lm.ModelError, match="must have a finite horizon; it is inf"):
+        model.replace(terminal=terminal, horizon=np.inf, discount=0.9)
+    assert model.replace(terminal=None) == model
+
+
 def test_normalized_with_terminal_rewards_of_any_size():
     """Rounding of sums with them led below 0 or above 1, and the model was refused."""
     for seed in range(300):

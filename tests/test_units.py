@@ -281,6 +281,18 @@ def test_python_says_that_answers_are_in_the_units_of_the_model(raw, normal, pla
     assert "in normalised units" in repr(plans[0])
     assert "in normalised units" in repr(lm.evaluate(normal, run.policy))
     assert "units" not in repr(lm.evaluate(raw, run.policy)) + repr(plans[0].in_user_units())
+    assert repr(normal) == repr(raw)[:-1] + ", in normalised units)"
+    timed = raw.replace(terminal=np.ones((raw.M, raw.S)))
+    assert repr(timed.normalized()) == repr(timed)[:-1] + ", in normalised units)"
+    assert "in normalised units" in normal._repr_html_()
+
+
+def test_show_says_that_the_model_is_normalised(normal, tmp_path, capsys):
+    lm.save(normal, tmp_path / "x.npz")
+    for more in ([], ["--model-units"]):
+        text = said(["show", str(tmp_path / "x.npz"), *more], capsys)
+        assert text.count(f"are in {normal.units_in_words}") == len(more)
+        assert text.count(f"the model is in {normal.units_in_words}") == 1 - len(more)
 
 
 def test_studies_speak_the_units_of_a_person(raw, normal, tmp_path, capsys):

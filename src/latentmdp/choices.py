@@ -38,3 +38,11 @@ METHODS = {
         "qmdp": "the best action if the context were told after it, a baseline",
     },
 }
+
+ESTIMATORS = {
+    "dr": "doubly robust: the values of MODEL as first guesses, corrected by the log",
+    "pdis": "importance sampling, each reward by the decisions before it",
+    "is": "importance sampling by whole episodes",
+    "wis": "the same, divided by the sum of the weights: less noise, a small bias",
+    "model": "the value in a model that is fitted to the log",
+}

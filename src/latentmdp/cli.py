@@ -14,6 +14,8 @@ import typer
 
 from latentmdp._interrupts import INTERRUPTED, ignore_interrupts, resend_lost_interrupts
 from latentmdp._version import __version__
+from latentmdp.choices import ALGORITHMS, CLASSES, ESTIMATORS, METHODS
+from latentmdp.commands._common import listed
 from latentmdp.commands.audit import audit_command
 from latentmdp.commands.compile import compile_command
 from latentmdp.commands.convert import convert_command
@@ -38,31 +40,49 @@ UsageError: type[Any] = next(
     c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
 )
 
+EPILOGS = {  # below the options of a command: what can be chosen by name
+    "learn": listed("Algorithms", ALGORITHMS) + "\n\n" + listed("Classes", CLASSES),
+    "plan": "\n\n".join(
+        [
+            listed("Classes", CLASSES),
+            *(listed(f"Methods of the {name} class", METHODS[name]) for name in METHODS),
+        ]
+    ),
+    "off-policy": listed("Methods", ESTIMATORS),
+    "lower-bound": listed("Algorithms", ALGORITHMS),
+}
+
 app = typer.Typer(
     name="latentmdp",
-    help="Plan and learn in latent MDPs with context in hindsight.",
+    help="""Plan and learn in latent MDPs with context in hindsight.
+
+    Each episode has a hidden context, which becomes known when the episode is over. A MODEL is a
+    file or the name of a built-in one, such as maze or maze:size=5,goals=4. Begin with
+    `latentmdp show maze` or `latentmdp demo`; `latentmdp COMMAND --help` tells more.""",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: shorter, and the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, function in (
-    ("demo", demo_command),
-    ("show", show_command),
-    ("domains", domains_command),
-    ("datasets", datasets_command),
-    ("convert", convert_command),
-    ("plan", plan_command),
-    ("evaluate", evaluate_command),
-    ("learn", learn_command),
-    ("fit", fit_command),
-    ("off-policy", off_policy_command),
-    ("audit", audit_command),
-    ("report", report_command),
-    ("lower-bound", lower_bound_command),
-    ("compile", compile_command),
+for name, function, short in (
+    ("demo", demo_command, "A maze with hidden goals: planned, learned, audited, reported."),
+    ("show", show_command, "What a model is: sizes, totals, how contexts differ, a picture."),
+    ("domains", domains_command, "List the built-in models (spec strings like maze:size=5)."),
+    ("datasets", datasets_command, "List published problems, with our bounds."),
+    ("convert", convert_command, "Write a model to a file of another format."),
+    ("plan", plan_command, "Find the best policy of a known model, with a proven bound."),
+    ("evaluate", evaluate_command, "The exact value and variance of a policy in a model."),
+    ("learn", learn_command, "Let a learner play in a model, with its exact regret."),
+    ("fit", fit_command, "A model, and a decision, from a log of past episodes."),
+    ("off-policy", off_policy_command, "What a log says about a policy that did not make it."),
+    ("audit", audit_command, "Check every lemma of the paper's proof on a saved run."),
+    ("report", report_command, "One HTML page about saved runs, with an episode explorer."),
+    ("lower-bound", lower_bound_command, "A learner against the paper's hardest problems."),
+    ("compile", compile_command, "Compile all kernels ahead, so that first runs start fast."),
 ):
-    app.command(name)(function)
-app.add_typer(study_app, name="study")
+    app.command(name, short_help=short, epilog=EPILOGS.get(name))(function)
+app.add_typer(
+    study_app, name="study", short_help="Run a grid of runs that one TOML file describes."
+)
 
 
 def _print_version(asked: bool) -> None:

@@ -28,3 +28,7 @@ class RepairWarning(UserWarning):
 
 class OffPolicyWarning(UserWarning):
     """A log says little or nothing about the policy that it was asked about."""
+
+
+class ActionMaskWarning(UserWarning):
+    """An environment masks actions that a learner may play: nobody said which are available."""

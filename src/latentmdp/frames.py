@@ -152,8 +152,11 @@ class _Table:
             codes, found = pd.factorize(values, sort=kind in "iufb")
             if categories is not None and set(found) <= set(categories):
                 order = pd.Index(categories).get_indexer(found)  # as the person has sorted them
-                rank = np.argsort(np.argsort(order))
-                codes, found = rank[codes], [found[i] for i in np.argsort(order)]
+                if what == "action":  # one without rows is an action that is available nowhere
+                    codes, found = order[codes], list(categories)
+                else:
+                    rank = np.argsort(np.argsort(order))
+                    codes, found = rank[codes], [found[i] for i in np.argsort(order)]
         except TypeError:
             raise ModelError(
                 f"{self.names[meanings[0]]!r} must hold names or numbers; it holds lists or the "

@@ -215,7 +215,8 @@ class LatentMDP(ModelRows, InUnits):
         are numbers from 0, or labels of any kind, which become names: numbers in their order,
         categories in theirs, other labels as they first appear. Without a column of contexts there
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
-        An action without rows in a state, in all contexts, is unavailable there. With a column
+        An action without rows in a state, in all contexts, is unavailable there; a category of
+        actions without any rows is an action that is available nowhere. With a column
         `step`, from 0, rows change with the step (a `TimedLatentMDP`).
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
@@ -279,15 +280,23 @@ class LatentMDP(ModelRows, InUnits):
             array.flags.writeable = False
         return model
 
-    def replace(self, **changes: Any) -> "LatentMDP":
+    def replace(self, **changes: Any) -> "Built":
         """A copy with another `w, nu, horizon, discount, observe_rewards, max_return` or label.
 
         Checked again. Unless `max_return` is given, the limit the model was built with holds.
         `allowed (S, A)` takes actions away; one that is unavailable has no rows to come back with.
+        `terminal (M, S)`, rewards after the last step, makes it a `TimedLatentMDP`.
         """
+        terminal = changes.pop("terminal", None)
+        if terminal is not None:
+            from latentmdp.timed import TimedLatentMDP  # which holds a LatentMDP
+
+            limit = changes.pop("max_return", self.return_limit)
+            changed = self.replace(**changes, max_return=None)
+            return TimedLatentMDP.from_model(changed, terminal=terminal, max_return=limit)
         known = (
             *(*LABELS, "allowed", "w", "nu", "horizon", "discount"),
-            *("observe_rewards", "max_return"),
+            *("observe_rewards", "max_return", "terminal"),
         )
         for name in changes:
             if name not in known:
@@ -420,9 +429,10 @@ class LatentMDP(ModelRows, InUnits):
         masked = ""
         if self.allowed is not None:
             masked = f", {(~self.allowed).sum()} of {self.S * self.A} actions unavailable"
+        units = f", in {self.units}" if self.units else ""
         return (
             f"LatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
-            f"rewards {rewards}, discount={self.discount:g}{masked})"
+            f"rewards {rewards}, discount={self.discount:g}{masked}{units})"
         )
 
 

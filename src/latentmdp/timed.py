@@ -128,6 +128,20 @@ class TimedLatentMDP(InUnits):
         return cls._built(columns, sizes, w, nu, horizon, terminal, mask, **options)
 
     @classmethod
+    def from_model(
+        cls, model: LatentMDP, terminal: ArrayLike | None, max_return: float | None
+    ) -> "TimedLatentMDP":
+        """The same at every step, as an ordinary model is, with rewards after the last one."""
+        c = columns_of(model, model.S)
+        labels = {name: getattr(model, name) for name in ("state_names", "layout", *_LABELS)}
+        return cls.from_rows(
+            c.context, c.state, c.action, c.next, c.prob, c.reward, model.w, model.nu,
+            model.horizon, terminal=terminal, n_actions=model.A, allowed=model.allowed,
+            observe_rewards=model.observe_rewards, discount=model.discount, max_return=max_return,
+            **labels,
+        )  # fmt: skip
+
+    @classmethod
     def _built(
         cls,
         columns: Columns,
@@ -466,9 +480,10 @@ class TimedLatentMDP(InUnits):
         masked = ""
         if self.allowed is not None:
             masked = f", {(~self.allowed).sum()} of {self.allowed.size} actions unavailable"
+        units = f", in {self.units}" if self.units else ""
         return (
             f"TimedLatentMDP(M={self.M}, S={self.S}, A={self.A}, H={self.H}, Gamma={self.Gamma}, "
-            f"rewards {rewards}{after}, discount={self.discount:g}{masked})"
+            f"rewards {rewards}{after}, discount={self.discount:g}{masked}{units})"
         )
 
 
@@ -508,5 +523,6 @@ def refuse_timed(model: Any, what: str) -> None:
     if isinstance(model, TimedLatentMDP):
         raise ModelError(
             f"{what} needs a model that does not change with the step; this one does (use "
-            "model.unrolled: the same problem with the step in the state)"
+            "model.unrolled, the same problem with the step in the state; latentmdp learn has "
+            "--unroll for it, a study unroll = true)"
         )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Array, Ints
+from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ def _labels(
     """The columns of names, or of numbers.
 
     Whoever reads the table numbers names as they appear. Where that is another order than the
-    model's, they are categories, which keep theirs.
+    model's, or an action is available nowhere, they are categories, which keep all in order.
     """
     import pandas as pd  # loads slowly
 
@@ -73,9 +74,18 @@ def _labels(
     ):
         chosen = labels if names else None
         columns |= {name: named(chosen, numbers) for name, numbers in part.items()}
-        if chosen and len(set(chosen)) == len(chosen) and not in_order(*part.values()):
+        all_used = "action" not in part or len(np.unique(action)) == model.A
+        if all_used and (chosen is None or in_order(*part.values())):
+            continue
+        categories = list(chosen or range(model.A))
+        if len(set(categories)) == len(categories):
             for name in part:
-                columns[name] = pd.Categorical(columns[name], categories=list(chosen))
+                columns[name] = pd.Categorical(columns[name], categories=categories)
+        elif not all_used:
+            raise ModelError(
+                "the names of actions must be different where an action is available nowhere, "
+                "since the frame has no rows of it (names=False writes numbers)"
+            )
     return {name: columns[name] for name in ("context", "state", "action", "next_state")}
 
 

@@ -17,6 +17,7 @@ Bad input is a `ModelError` (or one of Typer's usage errors) and needs no handli
 """
 
 import os
+import textwrap
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -25,6 +26,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latentmdp.errors import ModelError
+
+MODEL_HELP = "A file (.npz, .json, .csv, .pomdpx, .pomdp) or a spec string such as maze:size=5."
+HELP_WIDTH = 78  # characters of a line of help, as Click has them
 
 if TYPE_CHECKING:
     from latentmdp.model import LatentMDP
@@ -102,6 +106,16 @@ def complete_method(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]
     return _starting(methods, incomplete)
 
 
+def listed(title: str, choices: dict[str, str]) -> str:
+    """Choices below one another, as Click shows them in a help text without filling them anew."""
+    width = max(map(len, choices)) + 2
+    lines = [f"{title}:"]
+    for name, meaning in choices.items():
+        first, *more = textwrap.wrap(meaning, HELP_WIDTH - 4 - width)  # indented twice
+        lines += [f"  {name:<{width}}{first}", *(" " * (2 + width) + part for part in more)]
+    return "\b\n" + "\n".join(lines)
+
+
 def _starting(choices: dict[str, str], incomplete: str) -> list[tuple[str, str]]:
     return [(name, text) for name, text in choices.items() if name.startswith(incomplete)]
 
@@ -125,7 +139,7 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A file (.npz, .json, .csv, .pomdpx, .pomdp) or a spec string such as maze:size=5.",
+        help=MODEL_HELP,
         show_default=False,
         autocompletion=complete_model,
     ),
@@ -153,14 +167,18 @@ Horizon = Annotated[
         "--horizon",
         metavar="H",
         parser=whole_or_infinite,
-        help="Steps of an episode, or inf, in place of the model's own; .csv files need it.",
+        help="Steps of an episode, or inf (no last step), in place of the model's own. .csv files "
+        "need it, and .pomdpx and .pomdp files whose discount is 1.",
         show_default=False,
     ),
 ]
 Discount = Annotated[
     float | None,
     typer.Option(
-        "--discount", metavar="D", help="In place of the model's own.", show_default=False
+        "--discount",
+        metavar="D",
+        help="The discount, in place of the model's own.",
+        show_default=False,
     ),
 ]
 NormalizeRows = Annotated[

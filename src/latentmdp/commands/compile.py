@@ -11,7 +11,10 @@ ALL = "all"  # the name of a note: how many kernels have machine code when all i
 
 
 def compile_command(json: AsJson = False) -> None:
-    """Compile all kernels ahead, in two processes; otherwise each is when it is first used."""
+    """Compile all kernels ahead, in two processes.
+
+    Otherwise each is compiled when it is first used, which takes seconds, and kept for later.
+    """
     from latentmdp.kernels._ahead import load_all, notes, read_note, write_note
     from latentmdp.kernels._cache import with_code
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from latentmdp.commands._common import (
+    MODEL_HELP,
     AsJson,
     Discount,
     HiddenRewards,
@@ -23,7 +24,7 @@ def convert_command(
         str,
         typer.Argument(
             metavar="IN",
-            help="A file or a spec string.",
+            help=MODEL_HELP,
             show_default=False,
             autocompletion=complete_model,
         ),
@@ -44,14 +45,24 @@ def convert_command(
     json: AsJson = False,
 ) -> None:
     """Write a model to a file, in the format of its ending."""
-    from latentmdp.formats import not_held, save
+    from latentmdp.formats import horizon_to_give, not_held, save
 
     model = read_model(source, hidden_rewards, horizon, discount, start, normalize_rows)
     save(model, target)
-    lost = not_held(model, target)
+    lost, steps = not_held(model, target), horizon_to_give(model, target)
     if json:
-        print_json({"out": target, "M": model.M, "S": model.S, "A": model.A, "lost": lost})
+        facts = {"out": target, "M": model.M, "S": model.S, "A": model.A, "lost": lost}
+        print_json(facts | {"horizon_to_give": steps})
         return
     print_text(f"{target}: {model!r}")
     if lost:
         print_text(f"not in this format, left out: {', '.join(lost)}")
+    if steps is not None:
+        if steps > model.horizon:
+            print_text(
+                f"its episodes have {steps} steps, one more than the model's {model.horizon}: the "
+                "first one shows which of several first states it is, since nothing is seen before "
+                "the first action in a .pomdp file"
+            )
+        print_text(f"the file does not hold the horizon: give it when it is read, --horizon {steps}"
+                   f" (in Python horizon={steps})")  # fmt: skip

@@ -19,7 +19,7 @@ def datasets_command(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="One problem, in full.",
             show_default=False,
             autocompletion=complete_dataset,

@@ -42,7 +42,7 @@ def demo_command(
     force: Annotated[bool, typer.Option("--force", help="Write over other runs in DIR.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show what this is: a maze with hidden goals, planned, learned, audited, and a report."""
+    """See what this is about: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
     from latentmdp.learning.folder import make_folder, refuse_other

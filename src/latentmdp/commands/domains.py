@@ -23,7 +23,7 @@ def domains_command(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="One domain, in full.",
             show_default=False,
             autocompletion=complete_domain,

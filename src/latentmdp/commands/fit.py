@@ -28,7 +28,7 @@ def fit_command(
     log: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOG...", show_default=False,
+            metavar="LOG", show_default=False,
             help="Tables of episodes: .csv, .csv.gz, .parquet, or minari:ID.",
         ),
     ],
@@ -70,7 +70,9 @@ def fit_command(
             help="Whether the agent sees rewards (default: yes, unless they are noisy).",
         ),
     ] = None,
-    discount: Annotated[float, typer.Option("--discount", metavar="D")] = 1.0,
+    discount: Annotated[
+        float, typer.Option("--discount", metavar="D", help="Of rewards, for each step later.")
+    ] = 1.0,
     contexts: Annotated[
         int | None,
         typer.Option(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latentmdp._interrupts import INTERRUPTED
-from latentmdp.choices import ALGORITHMS
 from latentmdp.commands._common import (
+    MODEL_HELP,
     AsJson,
     Discount,
     HiddenRewards,
@@ -44,7 +44,7 @@ def learn_command(
         str | None,
         typer.Argument(
             metavar="MODEL",
-            help="A file (.npz, .json, .csv) or a spec string such as maze:size=5,goals=4.",
+            help=MODEL_HELP,
             show_default=False,
             autocompletion=complete_model,
         ),
@@ -54,24 +54,35 @@ def learn_command(
         typer.Option(
             "--algorithm",
             "-a",
-            help=", ".join(ALGORITHMS) + ". psrl draws at doublings only, so it may stay wrong for "
-            "long; psrl-episode at most 1e5 times.",
+            metavar="NAME",
+            help="Who learns; below is who there is.",
             autocompletion=complete_algorithm,
         ),
     ] = "mvp",
     episodes: Annotated[
-        int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e9.")
+        int,
+        typer.Option(
+            "--episodes",
+            "-k",
+            metavar="K",
+            parser=whole_number,
+            help="How many to play; 1e9 is fine.",
+        ),
     ] = 10**6,
     policy_class: Annotated[
         str,
         typer.Option(
             "--class",
-            help="Policies that compete: markov or history.",
+            metavar="CLASS",
+            help="Policies to learn among: markov (of step and state) or history (with memory).",
             autocompletion=complete_class,
         ),
     ] = "markov",
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", parser=whole_number, help="The (first) seed.")
+        int,
+        typer.Option(
+            "--seed", metavar="N", parser=whole_number, help="The seed, or the first of --seeds."
+        ),
     ] = 0,
     seeds: Annotated[
         int | None,
@@ -79,11 +90,13 @@ def learn_command(
             "--seeds",
             metavar="N",
             parser=whole_number,
-            help="N runs, in parallel.",
+            help="So many runs with seeds that follow one another, in parallel.",
             show_default=False,
         ),
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Confidence.")] = 0.1,
+    delta: Annotated[
+        float, typer.Option("--delta", help="How likely the confidence sets may fail.")
+    ] = 0.1,
     bonus_scale: Annotated[
         float,
         typer.Option(
@@ -93,18 +106,44 @@ def learn_command(
         ),
     ] = 1.0,
     simulator: Annotated[
-        str, typer.Option("--simulator", help="counts (by blocks) or episodes (step by step).")
+        str,
+        typer.Option(
+            "--simulator",
+            metavar="NAME",
+            help="counts (fast) or episodes (step by step); the same law.",
+        ),
     ] = "counts",
     ties: Annotated[
-        str, typer.Option("--ties", help="Among argmax policies: secondary, ladder, incumbent.")
+        str,
+        typer.Option(
+            "--ties",
+            metavar="NAME",
+            help="Which of several optimistic policies is played: secondary, ladder or incumbent.",
+        ),
     ] = "secondary",
     normalize: Annotated[
-        bool, typer.Option("--normalize", help="Scale rewards to totals of at most 1.")
+        bool,
+        typer.Option(
+            "--normalize",
+            help="Shift and scale rewards to totals from 0 to 1, for costs and large rewards; what "
+            "is shown stays in your units.",
+        ),
+    ] = False,
+    unroll: Annotated[
+        bool,
+        typer.Option(
+            "--unroll",
+            help="Learn with the step in the state: for models that change with the step.",
+        ),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", parser=some_path, help="Keep the run here.", show_default=False
+            "--out",
+            metavar="DIR",
+            parser=some_path,
+            help="Keep the run in this folder (one folder in it for each of --seeds).",
+            show_default=False,
         ),
     ] = None,
     resume: Annotated[
@@ -113,7 +152,7 @@ def learn_command(
             "--resume",
             metavar="DIR",
             parser=some_path,
-            help="Continue an interrupted run.",
+            help="Continue an interrupted run from its folder, in place of MODEL.",
             show_default=False,
         ),
     ] = None,
@@ -123,7 +162,7 @@ def learn_command(
             "--jobs",
             metavar="N",
             parser=whole_number,
-            help="Processes for --seeds.",
+            help="Processes for --seeds (default: one per core).",
             show_default=False,
         ),
     ] = None,
@@ -137,6 +176,7 @@ def learn_command(
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
     from latentmdp.learning.folder import locked
+    from latentmdp.timed import ordinary
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
@@ -152,6 +192,7 @@ def learn_command(
         else:
             found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
+            found = ordinary(found) if unroll else found
             many = seeds is not None
             asked: dict[str, Any] = {
                 "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, whole_number
+from latentmdp.commands._common import AsJson, complete_algorithm, whole_number
 from latentmdp.commands._compile import compiling_ahead
 from latentmdp.commands._output import print_json, print_text, working
 from latentmdp.errors import ModelError
@@ -18,19 +18,32 @@ def lower_bound_command(
     states: Annotated[int, typer.Option("--states", "-s", help="States S, from 6.", **WHOLE)] = 11,
     actions: Annotated[int, typer.Option("--actions", help="Actions A, at least 2.", **WHOLE)] = 2,
     episodes: Annotated[
-        int, typer.Option("--episodes", "-k", metavar="K", parser=whole_number, help="Like 1e6.")
+        int,
+        typer.Option(
+            "--episodes", "-k", metavar="K", parser=whole_number, help="Of each run; 1e6 is fine."
+        ),
     ] = 10**6,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="mvp, bernstein, ...")
+        str,
+        typer.Option(
+            "--algorithm", "-a", metavar="NAME", autocompletion=complete_algorithm,
+            help="Who learns; below is who there is.",
+        ),
     ] = "mvp",
     policy_class: Annotated[
-        str, typer.Option("--class", help="The bound is for history; markov is refused.")
+        str,
+        typer.Option(
+            "--class", metavar="CLASS", help="history; the bound does not hold for markov."
+        ),
     ] = "history",
     variance: Annotated[
         float, typer.Option("--variance", help="Var* of the family, at most 0.25.")
     ] = 0.25,
     secrets: Annotated[
-        int, typer.Option("--secrets", help="All secrets if they are at most this many.", **WHOLE)
+        int,
+        typer.Option(
+            "--secrets", help="Play against all secrets, or so many drawn at random.", **WHOLE
+        ),
     ] = 16,
     runs: Annotated[int, typer.Option("--runs", help="Runs per secret.", **WHOLE)] = 1,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.", **WHOLE)] = 0,

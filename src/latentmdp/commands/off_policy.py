@@ -11,7 +11,8 @@ from latentmdp.commands._output import print_json, print_text, working
 
 def off_policy_command(
     log: Annotated[
-        str, typer.Argument(metavar="LOG", help="Past episodes: .csv, .csv.gz or .parquet.")
+        str,
+        typer.Argument(metavar="LOG", help="Past episodes: .csv, .csv.gz, .parquet or minari:ID."),
     ],
     model: ModelArgument,
     policy: PolicyArgument,
@@ -23,9 +24,12 @@ def off_policy_command(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="dr, pdis, is, wis or model.")
+        str,
+        typer.Option("--method", metavar="NAME", help="How to estimate; below is what there is."),
     ] = "dr",
-    level: Annotated[float, typer.Option("--level", help="Of the interval.")] = 0.95,
+    level: Annotated[
+        float, typer.Option("--level", help="How often the interval is to hold the value.")
+    ] = 0.95,
     context: log_option.Context = "context",
     episode: log_option.Episode = "episode",
     state: log_option.State = "state",

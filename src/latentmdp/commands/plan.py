@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.choices import METHODS
 from latentmdp.commands._common import (
     AsJson,
     Discount,
@@ -40,39 +39,41 @@ def plan_command(
     policy_class: Annotated[
         str,
         typer.Option(
-            "--class", metavar="CLASS", help="history (with memory) or markov.",
-            autocompletion=complete_class,
+            "--class", metavar="CLASS", autocompletion=complete_class,
+            help="history (with memory) or markov (of step and state alone).",
         ),
     ] = "history",
     gap: Annotated[
         str | None,
         typer.Option(
             "--gap", metavar="G", show_default="0.01, with --compare 0.0001",
-            help="Stop at this relative gap; 'none' closes it.",
+            help="Stop when the bounds are this close, relative to the upper one; 'none': when "
+            "they meet.",
         ),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="T", help="Seconds, all included.")
+        float,
+        typer.Option("--time-limit", metavar="T", help="Stop after so many seconds, all included."),
     ] = 60.0,
     work_limit: Annotated[
         int | None,
         typer.Option(
             "--work-limit", metavar="W", parser=whole_number, show_default=False,
-            help="Units of work; equal limits give equal plans.",
+            help="Stop after so many units of work; equal limits give equal plans.",
         ),
     ] = None,
     memory_limit: Annotated[
         int | None,
         typer.Option(
             "--memory-limit", metavar="BYTES", parser=whole_number, show_default=False,
-            help="Search and policy. Default: a quarter of the machine's.",
+            help="Of search and policy together (default: a quarter of the machine's memory).",
         ),
     ] = None,
     method: Annotated[
         str,
         typer.Option(
             "--method", metavar="NAME", autocompletion=complete_method,
-            help="; ".join(f"{name}: {', '.join(METHODS[name])}" for name in METHODS) + ".",
+            help="How to search; below is what there is.",
         ),
     ] = "auto",
     minimize: Annotated[
@@ -80,7 +81,9 @@ def plan_command(
     ] = False,
     compare: Annotated[
         bool,
-        typer.Option("--compare", help="Run all methods; the value of memory and of information."),
+        typer.Option(
+            "--compare", help="Compare all methods; what memory and knowing the context are worth."
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -90,7 +93,10 @@ def plan_command(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", parser=whole_number, help="Of the random kicks.")
+        int,
+        typer.Option(
+            "--seed", metavar="N", parser=whole_number, help="Of random restarts of the search."
+        ),
     ] = 0,
     max_nodes: Annotated[
         int | None,

@@ -19,7 +19,7 @@ def report_command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Folders that `learn --out` wrote, or folders of them.",
             show_default=False,
         ),

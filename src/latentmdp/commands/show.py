@@ -17,6 +17,7 @@ from latentmdp.commands._common import (
     read_model,
 )
 from latentmdp.commands._output import in_units, print_json, print_table, print_text
+from latentmdp.units import USER
 
 MOST_CONTEXTS = 20  # lines of the table
 
@@ -25,7 +26,9 @@ def show_command(
     model: ModelArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="PICTURE", help="Draw the model into this file (.png, ...)."),
+        typer.Option(
+            "--out", metavar="PICTURE", help="Draw the model into this file (.png, .svg, .pdf)."
+        ),
     ] = None,
     hidden_rewards: HiddenRewards = None,
     horizon: Horizon = None,
@@ -48,7 +51,8 @@ def show_command(
         print_json(description.to_dict() | more)
         return
     print_text(str(description))
-    if user_units:
+    if units.name == USER:  # the description says it of the model's own
+        print_text(f"the model is in {units.of_model}")
         units.say("totals")
     print()
     print_table(("context", "weight", "least total", "largest total"), _lines(found, description))

@@ -15,6 +15,7 @@ from latentmdp.experiments.run_spec import Plain
 from latentmdp.formats import ENDINGS, load
 from latentmdp.formats.files import opened, refusal, shown
 from latentmdp.model import LatentMDP, replaced
+from latentmdp.timed import ordinary
 
 
 class ModelSources:
@@ -71,7 +72,8 @@ def open_model(source: Plain) -> LatentMDP:
         changes = {"horizon": horizon, "discount": discount}
         changes = {name: value for name, value in changes.items() if value is not None}
         model = replaced(model, **changes) if changes else model
-    return model.normalized() if source.get("normalize") else model
+    model = model.normalized() if source.get("normalize") else model
+    return ordinary(model) if source.get("unroll") else model
 
 
 # ---------------------------------------------------------------------- code

@@ -53,7 +53,7 @@ OPTIONS = {
 """Options of a run by their names in the file, and in `learn`."""
 DEFAULTS: Plain = {"episodes": 10**6}
 KEEP = ("runs", "tables", "policies", "audits")
-MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize")
+MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize", "unroll")
 TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits", *OPTIONS)
 MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)
 ALGORITHM = ("name", "algorithm", "python", *OPTIONS)

@@ -37,7 +37,7 @@ def check_plain(document: Document, value: Any, where: Where = ()) -> None:
 
 def check_model_options(document: Document, model: Plain, where: Where) -> None:
     """Refuse options of a model that are of another kind than they must be."""
-    for name in ("observe_rewards", "normalize"):
+    for name in ("observe_rewards", "normalize", "unroll"):
         if not isinstance(model.get(name, True), bool):
             text = f"{name} must be true or false; it is {model[name]!r}"
             raise document.refusal((*where, name), text)

@@ -25,12 +25,17 @@ from latentmdp.formats.policy import (
     save_policy_npz,
 )
 from latentmdp.formats.pomdp_export import not_in_pomdp
+from latentmdp.formats.pomdp_text_write import first_state_is_known
+from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import starting_at
 from latentmdp.policy import PolicyGraph
 from latentmdp.timed import AnyModel, ordinary
 
-__all__ = ["ENDINGS", "POLICY_ENDINGS", "load", "load_policy", "not_held", "save", "save_policy"]
+__all__ = [
+    "ENDINGS", "POLICY_ENDINGS", "horizon_to_give", "load", "load_policy", "not_held", "save",
+    "save_policy",
+]  # fmt: skip
 
 
 class Format(NamedTuple):
@@ -64,6 +69,7 @@ POLICY_FORMATS = {
     ".policyx": Format(_late("policyx.load_policyx"), None),
 }
 ENDINGS = tuple(MODEL_FORMATS)
+POMDP_ENDINGS = (".pomdpx", ".pomdp")
 POLICY_ENDINGS = tuple(ending for ending, entry in POLICY_FORMATS.items() if entry.save)
 
 
@@ -110,15 +116,28 @@ def save(model: AnyModel, path: PathLike) -> None:
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")
     with _naming(path):
         write = _writer(path, MODEL_FORMATS, "a model")
-        as_pomdp = as_path(path).suffix.lower() in (".pomdpx", ".pomdp")
+        as_pomdp = as_path(path).suffix.lower() in POMDP_ENDINGS
         write(ordinary(model) if as_pomdp else model, path)
 
 
 def not_held(model: AnyModel, path: PathLike) -> list[str]:
     """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
-    asked = {".csv": not_in_csv, ".pomdp": not_in_pomdp, ".pomdpx": not_in_pomdp}
+    asked = {".csv": not_in_csv} | dict.fromkeys(POMDP_ENDINGS, not_in_pomdp)
     ending = as_path(path).suffix.lower()
     return asked[ending](model) if ending in asked else []
+
+
+def horizon_to_give(model: AnyModel, path: PathLike) -> int | None:
+    """The horizon to give when the model is read from such a file; None: none has to be given.
+
+    Files of POMDPs do not hold it. A `.pomdp` has one step more than the model where there are
+    several first states: nothing is seen of them before the first action.
+    """
+    ending = as_path(path).suffix.lower()
+    if ending not in POMDP_ENDINGS or is_infinite(model.horizon):
+        return None
+    shown_first = ending == ".pomdp" and not first_state_is_known(ordinary(model))
+    return int(model.horizon) + shown_first
 
 
 def load_policy(path: PathLike, model: AnyModel | None = None) -> PolicyGraph:

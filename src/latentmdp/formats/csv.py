@@ -236,7 +236,7 @@ def _names_to_write(model: AnyModel) -> dict[str, tuple[str, ...] | None]:
         state, action, following = _columns_in_file(model)
         if not in_order(state, following):
             names["state_names"] = None
-        if not in_order(action):
+        if not in_order(action) or len(np.unique(action)) < model.A:  # one is available nowhere
             names["action_names"] = None
     return names
 

@@ -91,6 +91,8 @@ class _Reader:
         elif name == "RewardVar":
             self.rewards.add(_attribute(name, attributes, "vname"))
         elif name in SECTIONS:
+            if not self.values:
+                raise ModelError(f"<{name}> must come after <Variable>; no variable is known yet")
             self.section = name
         elif name == "Parameter":
             self._begin_table(attributes)

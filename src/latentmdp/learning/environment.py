@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp.canonical import Array
-from latentmdp.errors import ModelError
+from latentmdp.errors import ActionMaskWarning, ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.spec import Spec
@@ -66,9 +67,14 @@ def learn_env(
     step's `info[context_key]` must be the context. `learner` continues one (say, a loaded one),
     with its own settings and other random episodes than those it has seen.
 
+    An `info["action_mask"]` is not followed, since masks mean different things: Taxi's only marks
+    actions without effect, which may well be played. One `ActionMaskWarning` says so if a mask
+    rules out what the learner may play; `allowed` says what is available.
+
     `save_to` names a file that the learner is saved to after every update and however it ends; an
     episode cut short is dropped.
     """
+    nobody_said = learner is None and allowed is None  # which actions are available
     if learner is None:
         given, estimate = _given(env, given, contexts, horizon, allowed, terminal, estimate)
         episodes = Spec(episodes=episodes).episodes
@@ -87,13 +93,14 @@ def learn_env(
             f"terminal must be a state from 0 to {learner.known.S - 1}, or the number after the "
             f"environment's last state; it is {terminal}"
         )
+    masks = _Masks(nobody_said and learner.known.allowed is None)
     returns, told = np.zeros(int(episodes)), np.zeros(int(episodes), dtype=np.int64)
     updated = np.zeros(int(episodes), dtype=bool)
     first = seed if learner.episode == 1 else _seed_of(seed, learner.episode)
     try:
         for k in range(int(episodes)):
             returns[k], told[k] = _episode(
-                env, learner, terminal, first if k == 0 else None, context_key
+                env, learner, terminal, first if k == 0 else None, context_key, masks
             )
             updated[k] = learner.end(int(told[k]))
             if save_to is not None and updated[k]:
@@ -103,6 +110,29 @@ def learn_env(
             learner.cancel()
             learner.save(save_to)
     return EnvRun(learner, returns, told, updated)
+
+
+class _Masks:
+    """Warns once, if `asked`, of an environment that masks an action of a state."""
+
+    def __init__(self, asked: bool) -> None:
+        self._asked = asked
+
+    def look(self, info: dict[str, Any], state: Any) -> None:
+        """Look at what is said of a state in which an action is about to be played."""
+        if not self._asked or "action_mask" not in info:
+            return
+        masked = np.flatnonzero(np.asarray(info["action_mask"]) == 0)
+        if len(masked):
+            self._asked = False
+            warnings.warn(
+                f"info['action_mask'] rules out action {masked[0]} in state {state}, but learn_env "
+                "does not follow masks, since some only mark actions without effect: if masked "
+                "actions are unavailable, give allowed=, an array (S, A) that is true where an "
+                "action is available (or a model that has it); if not, np.ones((S, A))",
+                ActionMaskWarning,
+                stacklevel=4,
+            )
 
 
 def _seed_of(seed: int, episode: int) -> int:
@@ -116,16 +146,20 @@ def _episode(
     terminal: int | None,
     seed: int | None,
     context_key: str,
+    masks: _Masks,
 ) -> tuple[float, int]:
     """Play one episode of exactly `H` learner's steps; its total reward and context."""
     H = learner.known.H
     state, info = env.reset(seed=seed)
     action: int | None = learner.begin(_number(state))
+    masks.look(info, state)
     total, steps, over = 0.0, 0, False
     while action is not None and not over:
         state, reward, ended, truncated, info = env.step(action)
         action = learner.step(float(reward), _number(state))
         total, steps, over = total + float(reward), steps + 1, ended or truncated
+        if action is not None and not over:
+            masks.look(info, state)
     if context_key not in info:
         raise ModelError(
             f"the last step's info must have {context_key!r}, the episode's context; after "
