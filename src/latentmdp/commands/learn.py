@@ -55,7 +55,7 @@ def learn_command(
             "--algorithm",
             "-a",
             metavar="NAME",
-            help="Who learns; below is who there is.",
+            help="The learner; all of them are listed below.",
             autocompletion=complete_algorithm,
         ),
     ] = "mvp",

@@ -27,7 +27,7 @@ def lower_bound_command(
         str,
         typer.Option(
             "--algorithm", "-a", metavar="NAME", autocompletion=complete_algorithm,
-            help="Who learns; below is who there is.",
+            help="The learner; all of them are listed below.",
         ),
     ] = "mvp",
     policy_class: Annotated[
