@@ -73,7 +73,7 @@ def plan_command(
         str,
         typer.Option(
             "--method", metavar="NAME", autocompletion=complete_method,
-            help="How to search; below is what there is.",
+            help="How to search; all ways are listed below.",
         ),
     ] = "auto",
     minimize: Annotated[
