@@ -136,6 +136,17 @@ def test_worth_is_the_value_in_the_model_and_quantiles_of_draws(seed):
     assert (worth.assumed_steps > 0.0) or (worth.worst == worth.draws).all()
 
 
+def test_worth_has_an_interval_for_each_context():
+    model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
+    found = lm.fit(roll(model, 200, np.random.default_rng(0)), known=everything(model))
+    worth = found.evaluate(np.zeros((3, found.model.S), dtype=int), level=0.8, draws=50, seed=3)
+    assert worth.assumed_steps == 0.0
+    policy = lm.PolicyGraph.from_table(np.zeros((3, found.model.S), dtype=int))
+    values = np.sort([lm.evaluate(x, policy).contexts for x in found.sample(50, 3)], axis=0)
+    assert worth.context_lower == pytest.approx(0.9 * values[4] + 0.1 * values[5])
+    assert worth.context_upper == pytest.approx(0.9 * values[-5] + 0.1 * values[-6])
+
+
 def open_value(found, model, policy, extreme):
     """The value with unseen rows at their worst (`min`) or best (`max`), node by node."""
     made = found.estimate

@@ -64,7 +64,6 @@ class Estimate:
     unseen: Ints  # (u,) rows whose outcomes are assumed
     unseen_low: Floats  # (u,) what they pay at least, as far as the log or what is known says
     unseen_high: Floats  # (u,) and at most
-    hidden_because_noisy: bool
 
 
 @dataclass
@@ -99,7 +98,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     seen = np.bincount(made.row, minlength=n_rows) > 0
     unseen = np.flatnonzero(~seen)
     _fill_unseen(made, counts, assumed, unseen)
-    observe, because_noisy = _observed(counts, assumed)
+    observe = _observed(counts, assumed)
     reward = _paid(made, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
@@ -113,7 +112,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     return Estimate(
         model, made.row, made.next, made.prob, made.alpha, reward, made.error, cut,
         _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
-        *_unseen_rewards(counts, assumed, unseen), because_noisy,
+        *_unseen_rewards(counts, assumed, unseen),
     )  # fmt: skip
 
 
@@ -232,10 +231,10 @@ def available(counts: LogCounts) -> np.ndarray:
     return allowed
 
 
-def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
-    """Whether the model's rewards are observed, and whether they are not because of noise."""
+def _observed(counts: LogCounts, assumed: Assumptions) -> bool:
+    """Whether the model's rewards are observed: as was asked for, else if they are not noisy."""
     if assumed.observe_rewards is False:
-        return False, False
+        return False
     known = "R" in assumed.known
     noisy = bool(counts.noisy.any()) and not counts.rewards_of_rows and not known
     if noisy and assumed.observe_rewards:
@@ -244,7 +243,7 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
             f"state); {int(counts.noisy.sum()):,} outcomes have several (observe_rewards=False "
             "takes their means as hidden rewards)"
         )
-    return not noisy, noisy
+    return not noisy
 
 
 def _paid(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
