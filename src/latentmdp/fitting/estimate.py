@@ -176,16 +176,7 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
         return
     S, A = counts.S, counts.A
     if assumed.unseen == "refuse":
-        m, s, a = (
-            assumed.names[f"{kind}_names"][i] if f"{kind}_names" in assumed.names else i
-            for kind, i in zip(("context", "state", "action"), row_of(counts, unseen[0]),
-                               strict=True)
-        )  # fmt: skip
-        raise ModelError(
-            "with unseen='refuse' every action must have been seen in every state of every "
-            f"context; {len(unseen):,} of {counts.M * S * A:,} were not, first action {a!r} in "
-            f"state {s!r} of context {m!r}"
-        )
+        raise _refused(counts, assumed, unseen)
     paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
     reward = np.where(paid, counts.row_sums.mean[unseen], least_reward(counts))
     if assumed.unseen == "uniform":
@@ -195,6 +186,30 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
                  np.repeat(reward, len(states)))  # fmt: skip
         return
     made.add(unseen, unseen // A % S, 1.0, reward)
+
+
+def _refused(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> ModelError:
+    """The error that names rows never seen, and those of which no next state was seen."""
+    last_only = counts.last_steps_only[unseen]
+    sentences = []
+    for rows, words in (
+        (unseen[~last_only], "were not"),
+        (unseen[last_only], "were, but only at last steps, after which no state is known"),
+    ):
+        if len(rows):
+            m, s, a = (
+                assumed.names[f"{kind}_names"][i] if f"{kind}_names" in assumed.names else i
+                for kind, i in zip(("context", "state", "action"), row_of(counts, rows[0]),
+                                   strict=True)
+            )  # fmt: skip
+            sentences.append(
+                f"{len(rows):,} of {len(counts.visits):,} {words}, first action {a!r} in state "
+                f"{s!r} of context {m!r}"
+            )
+    return ModelError(
+        "with unseen='refuse' every action must have been seen, and what followed, in every state "
+        f"of every context; {'; '.join(sentences)}"
+    )
 
 
 def _unseen_rewards(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> tuple[Floats, Floats]:
