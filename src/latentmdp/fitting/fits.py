@@ -175,8 +175,7 @@ def fit(
         )
     else:
         reading, tally, held = read_log(log, asked, given, horizon, discount, chunk_rows, share)
-    if on_bad == "raise":
-        reading.problems.refuse()
+    reading.problems.refuse(on_bad)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held,

@@ -21,6 +21,8 @@ SENTENCES = {
     "again": "the rows of an episode must stand together (sort by {column}); they came again after "
     "others in {count}",
 }
+SKIP = "on_bad='skip' or --on-bad skip leaves out episodes with such rows"
+TORN = "episodes whose rows are far apart cannot be left out: their first rows have been counted"
 EPISODES = ("unlabelled", "context", "again")  # kinds that are counted in episodes
 
 
@@ -53,13 +55,15 @@ class Problems:
             for (kind, column), (count, place) in self.found.items()
         )
 
-    def refuse(self) -> None:
-        """Raise if there are any."""
-        if self.found:
-            raise ModelError(
-                "; ".join(self.sentences)
-                + " (on_bad='skip' or --on-bad skip leaves out episodes with such rows)"
-            )
+    def refuse(self, on_bad: str) -> None:
+        """Raise if there are any; with `skip`, if there are some that cannot be left out.
+
+        The first rows of an episode that comes again in a later chunk have been counted. Whether it
+        does depends on how the log is cut into chunks, and no answer may.
+        """
+        torn = any(kind == "again" for kind, _ in self.found)
+        if torn or (on_bad == "raise" and self.found):
+            raise ModelError(f"{'; '.join(self.sentences)} ({TORN if torn else SKIP})")
 
 
 def _count(kind: str, count: int) -> str:
