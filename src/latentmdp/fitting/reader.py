@@ -30,8 +30,8 @@ def read_episodes(
     for chunk in source.chunks(reading.columns):
         if not len(chunk.frame):
             continue
-        reading.parts.append((reading.rows, chunk.name, chunk.first))
-        table = code(chunk, reading.columns, reading.names, reading.rows)
+        first = reading.begin(chunk)
+        table = code(chunk, reading.columns, reading.names, first)
         reading.rows += len(chunk.frame)
         table = _with_ids(table, reading)
         table = table if held is None else held.then(table)
