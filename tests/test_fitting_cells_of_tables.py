@@ -107,6 +107,23 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
                 lm.fit(path, chunk_rows=rows)
 
 
+def test_names_that_look_alike_are_said_and_stay_apart(tmp_path):
+    path = written(
+        tmp_path, ["1,0,hot,go,0,A", "1,1,Hot,go,0,A", "2,0,hot,go,0,a ", "2,1,hot ,stop,0,a "]
+    )
+    found = lm.fit(path)
+    assert found.names["contexts"] == ("A", "a ")
+    assert found.names["states"] == ("Hot", "hot", "hot ")
+    said = " ".join(found.said)
+    assert "'A' and 'a ' were taken as two contexts, but differ only in blanks" in said
+    assert "'Hot' and 'hot' were taken as two states" in said
+    assert "lower case (and 1 more such pair)" in said
+    assert "two actions" not in said
+    assert "'Hot' and 'hot'" in str(found.summary())
+    chosen = lm.fit(path, known={"contexts": ["A", "a "], "states": ["hot", "Hot", "hot "]})
+    assert "were taken as two" not in " ".join(chosen.said)  # somebody wanted them so
+
+
 def test_words_for_missing_values_that_are_names_are_said(tmp_path):
     found = lm.fit(written(tmp_path, ["1,0,a,go,1,NA", "2,0,a,go,1,m"]))
     assert "'NA' was taken as the name of a context" in " ".join(found.said)

@@ -96,6 +96,28 @@ def test_an_episode_that_comes_again_is_refused_across_chunks(tmp_path):
         lm.fit([tmp_path / "one.csv", tmp_path / "one.csv"], chunk_rows=10)
 
 
+def test_an_answer_does_not_depend_on_chunks_also_where_rows_are_skipped(tmp_path):
+    """In one chunk the rows of an episode are put together; else nobody may count half of it."""
+    log = clean().drop(columns=["step", "next_state"])
+    pd.concat([log, log[:2]]).to_csv(tmp_path / "torn.csv", index=False)
+    assert lm.fit(tmp_path / "torn.csv", on_bad="skip").log.lengths.tolist() == [0, 0, 2, 0, 1]
+    for rows in (2, 3, 5):
+        with pytest.raises(lm.ModelError, match=r"row 7 of torn\.csv .* cannot be left out"):
+            lm.fit(tmp_path / "torn.csv", on_bad="skip", chunk_rows=rows)
+    log["episode"] = ["0", "0", None, "2", "2", None]  # 0 is an id like others
+    log["context"] = "A"
+    log.to_csv(tmp_path / "no_id.csv", index=False)
+    for rows in (1, 2, 3, 10):
+        found = lm.fit(tmp_path / "no_id.csv", on_bad="skip", chunk_rows=rows)
+        assert found.log.lengths.tolist() == [0, 0, 2]
+        assert found.left_out == (
+            "'episode' must not be missing; it is in 2 rows, first in row 3 of no_id.csv",
+        )
+        assert found.left_out_episodes == 0
+    with pytest.raises(lm.ModelError, match="none was left; 'episode' must not be missing"):
+        lm.fit(log.assign(episode=[None] * 6), on_bad="skip")
+
+
 def test_columns_that_are_not_there_and_files_that_cannot_be_read(tmp_path):
     with pytest.raises(lm.ModelError, match="must have a column 'type' for the context; its"):
         lm.fit(clean(), context="type")

@@ -14,7 +14,6 @@ from latentmdp.fitting.mixture import (
     EpisodeCounts,
     fit_mixture,
     held_out_likelihood,
-    membership_of,
 )
 
 
@@ -113,10 +112,10 @@ def test_the_number_of_contexts_is_found_by_bic_and_on_held_out_episodes():
 
 
 def test_memberships_are_bayes_rule():
-    data = EpisodeCounts(csr_array([[2, 1]]), np.zeros(2, dtype=int))
-    w, theta = np.array([0.3, 0.7]), np.array([[0.5, 0.5], [0.9, 0.1]])
-    joint = w * theta[:, 0] ** 2 * theta[:, 1]
-    np.testing.assert_allclose(membership_of(data, w, theta)[0], joint / joint.sum())
+    counts = np.array([[2, 1], [0, 3], [5, 1]])
+    found = fit_mixture(EpisodeCounts(csr_array(counts), np.zeros(2, dtype=int)), 2, prior=0.5)
+    joint = found.w * (found.theta[None] ** counts[:, None]).prod(axis=2)
+    np.testing.assert_allclose(found.membership, joint / joint.sum(axis=1, keepdims=True))
 
 
 def test_the_same_seed_gives_the_same_bits():

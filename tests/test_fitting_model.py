@@ -46,6 +46,46 @@ def test_unseen_actions_may_lead_anywhere_or_be_refused_or_unavailable():
         assert np.array_equal(first, second)  # rows of unavailable actions repeat their stand-in
 
 
+def test_unavailable_says_which_rows_nobody_saw_are_allowed():
+    """No action of u is common to A and B; in v only A has acted."""
+    log = pd.DataFrame(
+        {"episode": [1, 1, 2, 2], "context": list("AABB"), "state": list("uvuu"),
+         "action": list("xxyy"), "reward": [-1.0, -2.0, -1.0, -1.0], "next_state": list("vuuu")}
+    )  # fmt: skip
+    found = lm.fit(log, unseen="unavailable")
+    assert found.model.allowed.tolist() == [[True, True], [True, False]]
+    assert (
+        "5 of 8 (context, state, action) never seen; an action is allowed if every context in "
+        "which anybody acted in the state has shown it; 3 of the rows are allowed all the same "
+        "(1 because that context has shown nothing in that state, 2 because no action of that "
+        "state was shown by all contexts): there it is taken to change nothing, and pays -2"
+    ) in str(found.summary())
+    assert found.model.P[0, 0, 1].tolist() == [1.0, 0.0]
+    assert found.model.R[0, 0, 1] == -2.0
+    words = str(lm.fit(log.assign(context="A"), unseen="unavailable").summary())
+    assert "has shown it\n" in words  # nothing else is allowed
+
+
+def test_actions_seen_only_at_last_steps_are_told_apart():
+    log = pd.DataFrame(
+        {"episode": [1, 1, 2, 2], "context": "A", "state": list("uvuv"), "action": list("xxxy"),
+         "reward": [1.0, 2.0, 1.0, 4.0]}
+    )  # fmt: skip
+    found = lm.fit(log)
+    text = str(found.summary())
+    assert (
+        "1 of 4 (context, state, action) never seen, 2 seen only at last steps, after which no "
+        "state is known; such an action is taken to change nothing, and pays 0 (what it paid, "
+        "where it was seen)"
+    ) in text
+    assert "A, v, y: 0 visits and 1 last step, 1 steps an episode" in text
+    assert found.model.R[0, 1].tolist() == [2.0, 4.0]
+    with pytest.raises(lm.ModelError, match=r"1 of 4 were not, first action 'y' in state 'u' of "
+                       "context 'A'; 2 of 4 were, but only at last steps, after which no state is "
+                       "known, first action 'x' in state 'v'"):  # fmt: skip
+        lm.fit(log, unseen="refuse")
+
+
 def test_a_prior_reaches_what_other_contexts_have_shown():
     log = two_contexts()
     log.loc[5, "next_state"] = "v"
@@ -134,6 +174,17 @@ def test_worth_is_the_value_in_the_model_and_quantiles_of_draws(seed):
     assert worth.lower == pytest.approx(0.9 * lower[0] + 0.1 * lower[1])  # (50 + 1) * 0.1 = 5.1
     assert worth.upper == pytest.approx(0.9 * upper[1] + 0.1 * upper[0])
     assert (worth.assumed_steps > 0.0) or (worth.worst == worth.draws).all()
+
+
+def test_worth_has_an_interval_for_each_context():
+    model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
+    found = lm.fit(roll(model, 200, np.random.default_rng(0)), known=everything(model))
+    worth = found.evaluate(np.zeros((3, found.model.S), dtype=int), level=0.8, draws=50, seed=3)
+    assert worth.assumed_steps == 0.0
+    policy = lm.PolicyGraph.from_table(np.zeros((3, found.model.S), dtype=int))
+    values = np.sort([lm.evaluate(x, policy).contexts for x in found.sample(50, 3)], axis=0)
+    assert worth.context_lower == pytest.approx(0.9 * values[4] + 0.1 * values[5])
+    assert worth.context_upper == pytest.approx(0.9 * values[-5] + 0.1 * values[-6])
 
 
 def open_value(found, model, policy, extreme):
@@ -268,6 +319,9 @@ def test_a_summary_says_what_matters():
         assert words in text
     weights = found.summary().contexts
     assert weights[0].lower < 2 / 3 < weights[0].upper
+    assert "a good policy without memory spends" in text
+    given = found.summary(lm.PolicyGraph.from_table(np.zeros((2, 2), dtype=int)))
+    assert "\nthe policy spends" in str(given)
     assert found.summary().to_dict()["unseen_rows"] == 4
 
 

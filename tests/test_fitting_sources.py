@@ -28,6 +28,26 @@ def test_dask_gives_the_same_bits(seed):
             assert found.said == whole.said
 
 
+def test_dask_says_in_which_row_of_which_partition():
+    dd = pytest.importorskip("dask.dataframe")
+    import dask
+    import pandas as pd
+
+    episodes = np.repeat(np.arange(12), 2)
+    log = pd.DataFrame({"episode": episodes, "context": "A", "state": "s", "action": "x",
+                        "reward": np.arange(24.0)})  # fmt: skip
+    with dask.config.set(scheduler="synchronous"):
+        for row in range(23):
+            bad = log.assign(reward=log["reward"].where(~log.index.isin([row, 22])))
+            words = f"first in row {row % 8 + 1} of partition {row // 8} .the first is 0."
+            with pytest.raises(lm.ModelError, match=words):
+                lm.fit(dd.from_pandas(bad, npartitions=3, sort=False))
+        mixed = log.iloc[[0, 1, 2, 4, 3, 5, 6, 7]].reset_index(drop=True)
+        mixed.loc[4, "reward"] = np.nan
+        with pytest.raises(lm.ModelError, match="first in row 5 of partition 0"):
+            lm.fit(dd.from_pandas(mixed, npartitions=1, sort=False))
+
+
 def test_dask_refuses_episodes_that_are_torn():
     dd = pytest.importorskip("dask.dataframe")
     import pandas as pd

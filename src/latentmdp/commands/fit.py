@@ -256,8 +256,8 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
     if decision.memory.worth.assumed_steps > 0.01:
         print_text(
             f"the policy with memory spends {decision.memory.worth.assumed_steps:.2g} steps of an "
-            "episode where the log has never been: the value assumes something there, the interval "
-            "allows anything"
+            "episode where the log does not say what follows: the value assumes something there, "
+            "the interval allows anything"
         )
     print()
     print_table(

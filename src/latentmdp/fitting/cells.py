@@ -52,6 +52,11 @@ class LogCounts:
         return np.bincount(self.row, self.sums.count, self.M * self.S * self.A).astype(np.int64)
 
     @property
+    def last_steps_only(self) -> np.ndarray:
+        """`(M*S*A,)` rows that were seen, but no next state: only at last steps of episodes."""
+        return (self.row_sums.count > 0) & (self.visits == 0)
+
+    @property
     def final(self) -> np.ndarray:
         """`(S,)` states in which nobody ever acted: nothing happens there any more."""
         return ~self.acted

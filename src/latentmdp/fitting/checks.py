@@ -70,7 +70,6 @@ def _ascending(step: np.ndarray, new: np.ndarray) -> bool:
 
 
 def _check_ids(look: _Look, new: np.ndarray) -> None:
-    look.rows("missing", look.reading.columns.episode, ~look.table.known_id)
     keys = look.table.key[new]
     look.episodes("again", look.reading.columns.episode, look.reading.ids.holds(keys))
     look.reading.ids.add(keys)

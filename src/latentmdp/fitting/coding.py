@@ -98,7 +98,7 @@ def code(chunk: Chunk, columns: Columns, names: LogNames, first: int = 0) -> Tab
         next=nxt,
         terminated=_marks(frame, columns.terminated, chunk),
         truncated=_marks(frame, columns.truncated, chunk),
-        row=np.arange(first, first + n),
+        row=first + chunk.offset,
         extra={name: _numbers(frame[name]) for name in columns.extra},
     )
 

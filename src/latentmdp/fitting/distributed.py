@@ -79,16 +79,22 @@ def _count_partition(
     reading, tally = Reading(columns, own), Tally(horizon, discount)
     if not len(frame):
         return _Counted(reading, tally, [])
-    name = f"partition {i}"
     place, _ = pd.factorize(frame[columns.episode])
     ends = list(dict.fromkeys((int(place[0]), int(place[-1]))))
-    edges = [Chunk(frame[place == e], name, 1 + int(np.argmax(place == e))) for e in ends]
-    inside = frame[~np.isin(place, ends)]
-    if len(inside):
-        for episodes in read_episodes(_Chunks([Chunk(inside, name, 1)]), reading):
+    edges = [_rows(frame, place == e, i) for e in ends]
+    inside = ~np.isin(place, ends)
+    if inside.any():
+        for episodes in read_episodes(_Chunks([_rows(frame, inside, i)]), reading):
             tally.add(episodes)
     reading.rows = len(frame)
     return _Counted(reading, tally, edges)
+
+
+def _rows(frame: pd.DataFrame, chosen: np.ndarray, i: int) -> Chunk:
+    """Some rows of partition `i`, with the numbers that they have there."""
+    at = np.flatnonzero(chosen)
+    skipped = at - at[0] - np.arange(len(at))
+    return Chunk(frame[chosen], f"partition {i} (the first is 0)", 1 + int(at[0]), i, skipped)
 
 
 def _copy(names: Names) -> Names:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.ids import EpisodeIds
-from latentmdp.fitting.problems import Problems
+from latentmdp.fitting.problems import Place, Problems
+from latentmdp.fitting.sources import Chunk
 
 OPEN, ENDED, CENSORED = 0, 1, 2  # how an episode stopped: not said, ended for good, cut off
 
@@ -60,6 +62,16 @@ class Episodes:
         )  # fmt: skip
 
 
+class Part(NamedTuple):
+    """A chunk of a log, by its place in it."""
+
+    start: int  # what its first row counts as in this reading
+    after: int  # and what the next chunk's does
+    part: int  # puts parts in the order of the log
+    name: str
+    first: int  # the number of its first row in what `name` names
+
+
 @dataclass
 class Reading:
     """What is known about a log besides its episodes; filled while it is read."""
@@ -69,10 +81,18 @@ class Reading:
     problems: Problems = field(default_factory=Problems)
     ids: EpisodeIds = field(default_factory=EpisodeIds)
     rows: int = 0
-    parts: list[tuple[int, str, int]] = field(default_factory=list)  # (row, name, its number there)
+    parts: list[Part] = field(default_factory=list)
     labelled_rows_missing: bool = False  # a label stands on some rows of an episode only
 
-    def place(self, row: int) -> str:
-        """Where a row stands, in words; rows are counted over all parts of the log."""
-        start, name, first = self.parts[bisect_right(self.parts, row, key=lambda p: p[0]) - 1]
-        return f"row {row - start + first:,} of {name}"
+    def begin(self, chunk: Chunk) -> int:
+        """Take note of the next chunk; the number of its first row here."""
+        start = self.parts[-1].after if self.parts else 0
+        part = len(self.parts) if chunk.part is None else chunk.part
+        after = start + int(chunk.offset[-1]) + 1
+        self.parts.append(Part(start, after, part, chunk.name, chunk.first))
+        return start
+
+    def place(self, row: int) -> Place:
+        """Where a row stands; rows are counted over all parts of the log."""
+        found = self.parts[bisect_right(self.parts, row, key=lambda part: part.start) - 1]
+        return Place(found.part, row - found.start + found.first, found.name)

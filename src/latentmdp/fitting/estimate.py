@@ -64,7 +64,6 @@ class Estimate:
     unseen: Ints  # (u,) rows whose outcomes are assumed
     unseen_low: Floats  # (u,) what they pay at least, as far as the log or what is known says
     unseen_high: Floats  # (u,) and at most
-    hidden_because_noisy: bool
 
 
 @dataclass
@@ -99,7 +98,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     seen = np.bincount(made.row, minlength=n_rows) > 0
     unseen = np.flatnonzero(~seen)
     _fill_unseen(made, counts, assumed, unseen)
-    observe, because_noisy = _observed(counts, assumed)
+    observe = _observed(counts, assumed)
     reward = _paid(made, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
@@ -113,7 +112,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     return Estimate(
         model, made.row, made.next, made.prob, made.alpha, reward, made.error, cut,
         _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
-        *_unseen_rewards(counts, assumed, unseen), because_noisy,
+        *_unseen_rewards(counts, assumed, unseen),
     )  # fmt: skip
 
 
@@ -177,16 +176,7 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
         return
     S, A = counts.S, counts.A
     if assumed.unseen == "refuse":
-        m, s, a = (
-            assumed.names[f"{kind}_names"][i] if f"{kind}_names" in assumed.names else i
-            for kind, i in zip(("context", "state", "action"), row_of(counts, unseen[0]),
-                               strict=True)
-        )  # fmt: skip
-        raise ModelError(
-            "with unseen='refuse' every action must have been seen in every state of every "
-            f"context; {len(unseen):,} of {counts.M * S * A:,} were not, first action {a!r} in "
-            f"state {s!r} of context {m!r}"
-        )
+        raise _refused(counts, assumed, unseen)
     paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
     reward = np.where(paid, counts.row_sums.mean[unseen], least_reward(counts))
     if assumed.unseen == "uniform":
@@ -196,6 +186,30 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
                  np.repeat(reward, len(states)))  # fmt: skip
         return
     made.add(unseen, unseen // A % S, 1.0, reward)
+
+
+def _refused(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> ModelError:
+    """The error that names rows never seen, and those of which no next state was seen."""
+    last_only = counts.last_steps_only[unseen]
+    sentences = []
+    for rows, words in (
+        (unseen[~last_only], "were not"),
+        (unseen[last_only], "were, but only at last steps, after which no state is known"),
+    ):
+        if len(rows):
+            m, s, a = (
+                assumed.names[f"{kind}_names"][i] if f"{kind}_names" in assumed.names else i
+                for kind, i in zip(("context", "state", "action"), row_of(counts, rows[0]),
+                                   strict=True)
+            )  # fmt: skip
+            sentences.append(
+                f"{len(rows):,} of {len(counts.visits):,} {words}, first action {a!r} in state "
+                f"{s!r} of context {m!r}"
+            )
+    return ModelError(
+        "with unseen='refuse' every action must have been seen, and what followed, in every state "
+        f"of every context; {'; '.join(sentences)}"
+    )
 
 
 def _unseen_rewards(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> tuple[Floats, Floats]:
@@ -232,10 +246,10 @@ def available(counts: LogCounts) -> np.ndarray:
     return allowed
 
 
-def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
-    """Whether the model's rewards are observed, and whether they are not because of noise."""
+def _observed(counts: LogCounts, assumed: Assumptions) -> bool:
+    """Whether the model's rewards are observed: as was asked for, else if they are not noisy."""
     if assumed.observe_rewards is False:
-        return False, False
+        return False
     known = "R" in assumed.known
     noisy = bool(counts.noisy.any()) and not counts.rewards_of_rows and not known
     if noisy and assumed.observe_rewards:
@@ -244,7 +258,7 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> tuple[bool, bool]:
             f"state); {int(counts.noisy.sum()):,} outcomes have several (observe_rewards=False "
             "takes their means as hidden rewards)"
         )
-    return not noisy, noisy
+    return not noisy
 
 
 def _paid(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:

@@ -15,9 +15,10 @@ from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
 from latentmdp.fitting.ids import checked_share, held_out
+from latentmdp.fitting.inferred import inferred
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import CHUNK_ROWS, NO_NUMBER, open_log
+from latentmdp.fitting.sources import CHUNK_ROWS, open_log
 from latentmdp.fitting.tally import Tally
 from latentmdp.horizons import checked_whole
 from latentmdp.model import LatentMDP
@@ -174,8 +175,7 @@ def fit(
         )
     else:
         reading, tally, held = read_log(log, asked, given, horizon, discount, chunk_rows, share)
-    if on_bad == "raise":
-        reading.problems.refuse()
+    reading.problems.refuse(on_bad)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held,
@@ -296,42 +296,10 @@ def _fit_of(
         found,
         assumed,
         reading.rows,
-        (*reading.columns.said, *_said(reading, counts, horizon)),
+        (*reading.columns.said, *inferred(reading, counts, horizon)),
         reading.problems.sentences,
         reading.problems.left_out,
     )
-
-
-def _said(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]:
-    """What was inferred, in words."""
-    longest = len(counts.lengths) - 1
-    said = []
-    if horizon is None:
-        said.append(f"the horizon was taken as {longest}, the length of the longest episode")
-    elif horizon < longest:
-        said.append(f"episodes of up to {longest} steps count whole; values are of {horizon} steps")
-    elif horizon > longest:
-        said.append(f"no episode is longer than {longest} steps; values go on to {horizon}")
-    if reading.labelled_rows_missing:
-        said.append("a context stands on some rows of an episode only; it was taken for all")
-    for names in (reading.names.contexts, reading.names.states, reading.names.actions):
-        doubtful = [name for name in names.ordered() if name in NO_NUMBER and not names.fixed]
-        if doubtful:
-            said.append(f"{doubtful[0]!r} was taken as the name of a {names.what} (a missing value "
-                        "is an empty cell)")  # fmt: skip
-    if counts.assumed_ended:
-        said.append(
-            f"{counted(counts.assumed_ended, 'episode')} shorter than the longest: taken to have "
-            "ended (a column 'terminated' or 'truncated' would say)"
-        )
-    if counts.unknown_outcomes:
-        went_on = counts.went_on.any() and counts.finished.any()
-        said.append(
-            f"the next state is not known after {counted(counts.unknown_outcomes, 'last step')}; "
-            + ("that it was no end counts, where it led does not" if went_on
-               else "rewards count there, outcomes do not")
-        )  # fmt: skip
-    return said
 
 
 def _checked_known(known: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -123,12 +123,6 @@ def held_out_likelihood(
     return total / episodes
 
 
-def membership_of(data: EpisodeCounts, w: Floats, theta: Floats) -> Floats:
-    """`(E, M)` probabilities of the contexts given each whole episode."""
-    joint = _joint(data.counts, w, theta)
-    return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-
-
 def _climb(
     data: EpisodeCounts, membership: Floats, known: Ints, prior: float, tolerance: float
 ) -> Mixture:

@@ -89,6 +89,21 @@ class Names:
         return tuple(found)
 
 
+def alike(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of names that differ only in blanks around them or in upper and lower case.
+
+    >>> alike(["A", "b", " a", "a "])
+    [('A', ' a'), ('A', 'a ')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        other = first.setdefault(text_of(name.strip()).casefold(), name)
+        if other is not name:
+            pairs.append((other, name))
+    return pairs
+
+
 def text_of(value: Any) -> str:
     """A name as text: whole floats (integers beside missing values) as integers."""
     if isinstance(value, str):

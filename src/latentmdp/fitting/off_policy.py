@@ -158,8 +158,7 @@ def _read(
     parts = []
     for part in read_episodes(source, reading, unlabelled=True):
         parts.append(part.only(held_out(part.key, share)) if share else part)
-    if on_bad == "raise":
-        reading.problems.refuse()
+    reading.problems.refuse(on_bad)
     if not sum(len(part) for part in parts):
         sentences = reading.problems.sentences
         raise ModelError("; ".join(("a log must have at least one episode", *sentences)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
@@ -21,28 +22,43 @@ SENTENCES = {
     "again": "the rows of an episode must stand together (sort by {column}); they came again after "
     "others in {count}",
 }
+SKIP = "on_bad='skip' or --on-bad skip leaves out episodes with such rows"
+TORN = "episodes whose rows are far apart cannot be left out: their first rows have been counted"
 EPISODES = ("unlabelled", "context", "again")  # kinds that are counted in episodes
+
+
+class Place(NamedTuple):
+    """Where a row stands; places are sorted as the log is."""
+
+    part: int
+    row: int  # its number in what `name` names
+    name: str
+
+    def __str__(self) -> str:
+        return f"row {self.row:,} of {self.name}"
 
 
 @dataclass
 class Problems:
     """Counts and first places of doubtful rows, by kind and column."""
 
-    found: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    found: dict[tuple[str, str], tuple[int, Place]] = field(default_factory=dict)
     left_out: int = 0  # episodes with any of them
 
-    def note(self, kind: str, column: str, rows: Ints, place: str) -> None:
+    def note(self, kind: str, column: str, rows: Ints, place: Place) -> None:
         """Some rows (or episodes) are doubtful; `place` is where the first is."""
         if len(rows):
-            count, first = self.found.get((kind, column), (0, place))
-            self.found[kind, column] = (count + len(rows), first)
+            self._add((kind, column), len(rows), place)
 
     def merge(self, later: Problems) -> None:
         """Add those of a later part of the log."""
-        for key, (count, first) in later.found.items():
-            before, place = self.found.get(key, (0, first))
-            self.found[key] = (before + count, place)
+        for key, (count, place) in later.found.items():
+            self._add(key, count, place)
         self.left_out += later.left_out
+
+    def _add(self, key: tuple[str, str], count: int, place: Place) -> None:
+        before, first = self.found.get(key, (0, place))
+        self.found[key] = (before + count, min(first, place))
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -53,13 +69,15 @@ class Problems:
             for (kind, column), (count, place) in self.found.items()
         )
 
-    def refuse(self) -> None:
-        """Raise if there are any."""
-        if self.found:
-            raise ModelError(
-                "; ".join(self.sentences)
-                + " (on_bad='skip' or --on-bad skip leaves out episodes with such rows)"
-            )
+    def refuse(self, on_bad: str) -> None:
+        """Raise if there are any; with `skip`, if there are some that cannot be left out.
+
+        The first rows of an episode that comes again in a later chunk have been counted. Whether it
+        does depends on how the log is cut into chunks, and no answer may.
+        """
+        torn = any(kind == "again" for kind, _ in self.found)
+        if torn or (on_bad == "raise" and self.found):
+            raise ModelError(f"{'; '.join(self.sentences)} ({TORN if torn else SKIP})")
 
 
 def _count(kind: str, count: int) -> str:

@@ -30,10 +30,13 @@ def read_episodes(
     for chunk in source.chunks(reading.columns):
         if not len(chunk.frame):
             continue
-        reading.parts.append((reading.rows, chunk.name, chunk.first))
-        table = code(chunk, reading.columns, reading.names, reading.rows)
+        first = reading.begin(chunk)
+        table = code(chunk, reading.columns, reading.names, first)
         reading.rows += len(chunk.frame)
+        table = _with_ids(table, reading)
         table = table if held is None else held.then(table)
+        if not len(table):
+            continue
         last = table.key[-1]
         order = _by_episode(table)
         if order is not None:
@@ -48,6 +51,16 @@ def read_episodes(
             yield check_table(table, reading, unlabelled)
     if held is not None:
         yield check_table(held, reading, unlabelled)
+
+
+def _with_ids(table: Table, reading: Reading) -> Table:
+    """The rows that say which episode they are of; others are noted, and are of none."""
+    if table.known_id.all():
+        return table
+    lost = np.flatnonzero(~table.known_id)
+    place = reading.place(int(table.row[lost[0]]))
+    reading.problems.note("missing", reading.columns.episode, lost, place)
+    return table.at(np.flatnonzero(table.known_id))
 
 
 def _by_episode(table: Table) -> Ints | None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
+from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
 from latentmdp.fitting.columns import Columns
 from latentmdp.formats.files import reason, refusal, regular_file
@@ -29,6 +31,14 @@ class Chunk:
     frame: pd.DataFrame
     name: str
     first: int
+    part: int | None = None  # the number of the Dask partition it is of
+    skipped: Ints | None = None  # (n,) rows of the partition left out between `first` and each row
+
+    @property
+    def offset(self) -> Ints:
+        """`(n,)` how many rows after `first` each row stands."""
+        after = np.arange(len(self.frame))
+        return after if self.skipped is None else after + self.skipped
 
 
 class Source(Protocol):

@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from latentmdp.belief import reach_weights
 from latentmdp.fitting.cells import row_of
-from latentmdp.fitting.estimate import least_reward
+from latentmdp.fitting.estimate import available, least_reward
 from latentmdp.fitting.evidence import PairEvidence, context_evidence
 from latentmdp.fitting.problems import counted
 
@@ -49,7 +49,8 @@ class ThinPlace:
     state: str
     action: str
     reach: float  # expected visits in an episode
-    visits: int
+    visits: int  # whose next state is known
+    last_steps: int  # other visits, at last steps of episodes
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ class Summary:
     doubtful: tuple[str, ...]
     left_out_episodes: int
     rewards: str
-    unseen_rows: int
+    policy: str  # under which policy places are reached, in words
+    unseen_rows: int  # rows without a known next state
+    last_step_rows: int  # those of them that were seen, at last steps of episodes only
     rows: int
     unseen_words: str
     unseen_reach: float  # expected steps of an episode in rows that are assumed, under the policy
@@ -78,6 +81,17 @@ class Summary:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    @property
+    def unseen_sentence(self) -> str:
+        """How many rows were never seen, or without what followed, and what they are taken for."""
+        if not self.unseen_rows:
+            return "every action was seen in every state of every context"
+        never, last = self.unseen_rows - self.last_step_rows, self.last_step_rows
+        text = f"{never:,} of {self.rows:,} (context, state, action) never seen"
+        if last:
+            text += f", {last:,} seen only at last steps, after which no state is known"
+        return f"{text}; {self.unseen_words}"
 
     def lines(self) -> Iterator[str]:
         """Line by line."""
@@ -107,22 +121,18 @@ class Summary:
             yield f"  {names}: {pair.verdict}, {pair.log_bayes:.4g} from {pair.places} places"
         yield from _more(len(self.pairs), "pairs, which differ more")
         yield ""
-        if not self.unseen_rows:
-            yield "every action was seen in every state of every context"
-        else:
-            yield (
-                f"{self.unseen_rows:,} of {self.rows:,} (context, state, action) never seen; "
-                f"{self.unseen_words}"
-            )
-            yield f"a good policy spends {self.unseen_reach:.3g} steps of an episode there"
+        yield self.unseen_sentence
+        if self.unseen_rows:
+            yield f"{self.policy} spends {self.unseen_reach:.3g} steps of an episode there"
         yield (
-            f"a good policy spends {self.thin_reach:.3g} steps of an episode where the log has "
+            f"{self.policy} spends {self.thin_reach:.3g} steps of an episode where the log has "
             f"fewer than {THIN} visits" + (":" if self.thin else "")
         )
         for place in self.thin[:LISTED]:
+            last = f" and {counted(place.last_steps, 'last step')}" if place.last_steps else ""
             yield (
                 f"  {place.context}, {place.state}, {place.action}: "
-                f"{place.visits} visits, {place.reach:.3g} steps an episode"
+                f"{place.visits} visits{last}, {place.reach:.3g} steps an episode"
             )
         yield from _more(len(self.thin), "such places")
         if self.advice:
@@ -137,6 +147,7 @@ def _more(count: int, what: str) -> Iterator[str]:
 def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
     """The summary of a fit. Costs a quick Markov plan where no policy is given."""
     counts, model = fit.log, fit.model
+    words = "the policy" if policy is not None else "a good policy without memory"
     if policy is None:
         policy = good_policy(fit)
     reach = row_reach(fit, policy)
@@ -160,7 +171,9 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         doubtful=fit.left_out,
         left_out_episodes=fit.left_out_episodes,
         rewards=_reward_words(fit),
+        policy=words,
         unseen_rows=len(fit.estimate.unseen),
+        last_step_rows=int(counts.last_steps_only[fit.estimate.unseen].sum()),
         rows=len(visits),
         unseen_words=_unseen_words(fit),
         unseen_reach=float(reach[assumed].sum()),
@@ -224,12 +237,37 @@ def _reward_words(fit: Fit) -> str:
 
 def _unseen_words(fit: Fit) -> str:
     paid = f"pays {least_reward(fit.log):.6g}"
+    if fit.log.last_steps_only[fit.estimate.unseen].any():
+        paid += " (what it paid, where it was seen)"
     return {
         "self": f"such an action is taken to change nothing, and {paid}",
         "uniform": f"such an action is taken to lead anywhere, all states alike, and {paid}",
-        "unavailable": "actions not seen in every context where the state was met are not allowed",
+        "unavailable": _unavailable_words(fit, paid),
         "refuse": "none is missing",
     }[fit.assumed.unseen]
+
+
+def _unavailable_words(fit: Fit, paid: str) -> str:
+    """Which actions are not allowed, and which rows are, although nobody saw what they lead to."""
+    counts, unseen = fit.log, fit.estimate.unseen
+    words = "an action is allowed if every context in which anybody acted in the state has shown it"
+    place = unseen % (counts.S * counts.A)
+    allowed = unseen[available(counts).reshape(-1)[place]]
+    if not len(allowed):
+        return words
+    acted = counts.visits.reshape(-1, counts.A).sum(axis=1)[allowed // counts.A] > 0
+    reasons = [
+        f"{int(which.sum()):,} because {reason}"
+        for which, reason in (
+            (~acted, "that context has shown nothing in that state"),
+            (acted, "no action of that state was shown by all contexts"),
+        )
+        if which.any()
+    ]
+    return (
+        f"{words}; {len(allowed):,} of the rows are allowed all the same ({', '.join(reasons)}): "
+        f"there it is taken to change nothing, and {paid}"
+    )
 
 
 def _thin_place(fit: Fit, row: int, reach: np.ndarray, visits: np.ndarray) -> ThinPlace:
@@ -237,5 +275,5 @@ def _thin_place(fit: Fit, row: int, reach: np.ndarray, visits: np.ndarray) -> Th
     names = fit.names
     return ThinPlace(
         names["contexts"][m], names["states"][s], names["actions"][a], float(reach[row]),
-        int(visits[row]),
+        int(visits[row]), int(fit.log.row_sums.count[row] - visits[row]),
     )  # fmt: skip

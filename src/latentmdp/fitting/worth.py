@@ -46,7 +46,7 @@ class Worth:
     contexts: Floats  # (M,) by context, in the fitted model
     context_lower: Floats  # (M,)
     context_upper: Floats  # (M,)
-    assumed_steps: float  # expected steps of an episode in rows that nobody has seen
+    assumed_steps: float  # expected steps of an episode in rows whose next states nobody has seen
     draws: Floats = field(repr=False)  # (n,) the value in each draw, unseen rows as assumed
     worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
     best: Floats = field(repr=False)  # (n,) and at their best

@@ -93,7 +93,8 @@ def _short(fit: Fit, decision: Decision) -> Markup:
     if decision.memory.worth.assumed_steps > 0.01:
         warning = (
             f"It spends {decision.memory.worth.assumed_steps:.2g} steps of an episode where the "
-            "log has never been: the value assumes something there, the interval allows anything."
+            "log does not say what follows: the value assumes something there, the interval allows "
+            "anything."
         )
     chart = interval_chart(
         [(name, *interval) for name, interval in decision.rows],
@@ -181,12 +182,11 @@ def _place(fit: Fit, place: tuple[int, int] | None) -> str:
 
 
 def _thin(summary: Summary) -> Markup:
-    words = "Every action was seen in every state of every context. "
+    words = f"{summary.unseen_sentence[0].upper()}{summary.unseen_sentence[1:]}. "
     if summary.unseen_rows:
-        words = (
-            f"{summary.unseen_rows:,} of {summary.rows:,} (context, state, action) were never "
-            f"seen; {summary.unseen_words}. The policy with memory spends "
-            f"{number(summary.unseen_reach)} steps of an episode there. "
+        words += (
+            f"The policy with memory spends {number(summary.unseen_reach)} steps of an episode "
+            "there. "
         )
     words += (
         f"The policy with memory spends {number(summary.thin_reach)} steps of an episode where the "
