@@ -10,6 +10,7 @@ from latentmdp.planning.stationary_search import StationarySearch
 EVALUATION_SECONDS = 4e-6  # per node and context, of writing and evaluating; until it is measured
 MOST_TIDIED = 30_000  # nodes; larger controllers are handed out as they are
 TIDYING = 9.0  # evaluations: as long as it takes to tidy a controller and evaluate it twice
+TIDYING_SHARE = 0.2  # of the time limit: what is kept back for tidying, at most
 VISITS = 8.0  # evaluations: as long as it takes to find values and visits for cutting
 CUTTING_SECONDS = 1.0  # for cutting itself, or
 CUTTING_SHARE = 0.25  # of the time limit, if that is less
@@ -33,12 +34,13 @@ class Ending:
 
     def seconds(self, nodes: int) -> float:
         """Of all that is to be done with a controller of at most so many nodes."""
-        evaluations = TIDYING if self.share * nodes <= MOST_TIDIED else 1.5
-        cutting = 0.0
+        once, limit = self.per_node * nodes, self.budget.time_limit or 0.0
+        total = 1.5 * once
+        if self.share * nodes <= MOST_TIDIED:
+            total += min((TIDYING - 1.5) * once, TIDYING_SHARE * limit)
         if self.cuts:
-            evaluations += VISITS
-            cutting = min(CUTTING_SECONDS, CUTTING_SHARE * (self.budget.time_limit or 0.0))
-        return self.per_node * nodes * evaluations + cutting
+            total += VISITS * once + min(CUTTING_SECONDS, CUTTING_SHARE * limit)
+        return total
 
     def measure(self, seconds: float, size: int, nodes: int) -> None:
         """A controller of `size` nodes, at most `nodes`, took so long to write and evaluate."""
