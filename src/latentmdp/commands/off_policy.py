@@ -25,7 +25,7 @@ def off_policy_command(
     ] = None,
     method: Annotated[
         str,
-        typer.Option("--method", metavar="NAME", help="How to estimate; all ways are listed below."),
+        typer.Option("--method", metavar="NAME", help="How to estimate; all are listed below."),
     ] = "dr",
     level: Annotated[
         float, typer.Option("--level", help="How often the interval is to hold the value.")
