@@ -167,6 +167,22 @@ def test_what_was_kept_before_is_kept_on(tmp_path):
         assert lm.sweep(SMALL, "random", keep=keep, run=False, **options).plan()[0] == []
 
 
+def test_a_result_is_not_lost_to_a_failure_to_keep_more_of_it(tmp_path, monkeypatch):
+    options = {"seeds": 1, "episodes": 10, "folder": tmp_path, "jobs": 1}
+    first = lm.sweep(SMALL, "random", **options)
+    finished = Processes.finished
+
+    def failing(engine, seconds):
+        failed = {"state": "failed", "result": {"error": "no memory for the audit"}}
+        return [(task, outcome | failed) for task, outcome in finished(engine, seconds)]
+
+    monkeypatch.setattr(Processes, "finished", failing)
+    again = lm.sweep(SMALL, "random", keep=["audits"], **options)
+    pd.testing.assert_frame_equal(first.table(), again.table())
+    assert again.status()["failed"] == 0
+    assert len(again.plan()[0]) == 1  # what is to be kept is still missing
+
+
 def test_files_are_found_after_a_run_was_renamed(tmp_path):
     options = {"seeds": 1, "episodes": 10, "folder": tmp_path, "jobs": 1}
     old = lm.sweep({"old": SMALL}, "random", keep=["runs"], **options)

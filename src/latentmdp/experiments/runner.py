@@ -198,9 +198,15 @@ class Runner:
         if run is None:
             self._take_optimum(task, outcome)
         else:
-            self._store.put_run(run.key, run.id, run.content, outcome)
-            _remove_checkpoint(self._folder, run.key)
+            self._take_run(run, outcome)
         self._listener.finished(task, outcome)
+
+    def _take_run(self, run: RunSpec, outcome: Plain) -> None:
+        """Store it; a result that is there already is not lost to a failure to keep more of it."""
+        before = self._store.state(run.key)
+        if outcome["state"] == "done" or before is None or before[0] != "done":
+            self._store.put_run(run.key, run.id, run.content, outcome)
+        _remove_checkpoint(self._folder, run.key)
 
     def _take_optimum(self, task: Plain, outcome: Plain) -> None:
         waiting = self._waiting.pop(task["key"])
