@@ -19,7 +19,7 @@ LAYERS = [
         "_sealed",
     }
     | {"canonical", "totals", "kernels", "model", "description", "counts", "policy_class"}
-    | {"choices", "notebook", "horizons", "timed", "timed_rows", "reward_states"}
+    | {"choices", "notebook", "horizons", "timed", "timed_rows", "reward_states", "either_kind"}
     | {"outcome_table", "frames", "to_frame", "units", "labels", "building", "model_rows"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}

@@ -7,12 +7,12 @@ import pytest
 
 import latentmdp as lm
 from latentmdp import cli
+from latentmdp.either_kind import folded
 from latentmdp.labels import Fold
 from latentmdp.policy_fold import fold
 from latentmdp.report import write_report
 from latentmdp.report.phases import save_phases
 from latentmdp.report.replay import page_episode
-from latentmdp.timed import folded
 from report_browser import Watched, browser, transcript  # noqa: F401  # a fixture
 from report_pages import Page, decoded
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.canonical import Floats
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latentmdp.either_kind import ordinary, place
 from latentmdp.errors import ModelError
-from latentmdp.timed import ordinary, place
 
 if TYPE_CHECKING:
+    from latentmdp.either_kind import AnyModel
     from latentmdp.policy import PolicyGraph
-    from latentmdp.timed import AnyModel
 
 
 class Cursor:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.folding import fold_by_step, on_rows
 from latentmdp.horizons import needs_finite
-from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary
+from latentmdp.timed import TimedLatentMDP
 from latentmdp.units import NORMALISED, USER, Conversion
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from latentmdp.either_kind import AnyModel
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, as_policy, fitted
 from latentmdp.policy_fold import unfold
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 
 Result = TypeVar("Result")
 

@@ -21,7 +21,7 @@ from latentmdp.outcome_table import (
 )
 
 if TYPE_CHECKING:
-    from latentmdp.timed import AnyModel
+    from latentmdp.either_kind import AnyModel
 
 COLUMNS = ("context", "state", "action", "next_state", "probability", "reward")
 OPTIONAL = ("weight", "first", "step")  # of the context; of the first state; where rows change

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.printing import printable
 
 if TYPE_CHECKING:
-    from latentmdp.timed import AnyModel
+    from latentmdp.either_kind import AnyModel
 
 WIDTH, HEIGHT, EDGE = 320, 110, 6  # of a picture, in pixels
 MOST_ROWS = 12  # of a table; the rest is counted

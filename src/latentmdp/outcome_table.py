@@ -16,7 +16,7 @@ from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP, replaced
 
 if TYPE_CHECKING:
-    from latentmdp.timed import AnyModel
+    from latentmdp.either_kind import AnyModel
 
 FREE_ROWS = 1 << 20  # rows (context, state, action) that any table may have, and
 ROWS_PER_LINE = 16  # for each of its lines

@@ -28,9 +28,9 @@ from latentmdp.drawing.canvas import context_name as _context_name
 from latentmdp.drawing.canvas import state_name as _state_name
 from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
+from latentmdp.either_kind import AnyModel, ordinary, pictured, place
 from latentmdp.errors import ModelError
 from latentmdp.policy import PolicyGraph, fitted
-from latentmdp.timed import AnyModel, ordinary, pictured, place
 
 if TYPE_CHECKING:
     import pandas as pd

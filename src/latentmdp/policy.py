@@ -23,6 +23,7 @@ from latentmdp.availability import Mask
 from latentmdp.belief import initial_belief, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.horizons import WITHOUT_END, is_infinite
 from latentmdp.numbering import Numbering, in_numbers_of
@@ -32,7 +33,7 @@ from latentmdp.policy_fold import fold
 from latentmdp.policy_frame import policy_frame
 from latentmdp.policy_simplify import merged, merged_stationary, pruned
 from latentmdp.policy_stationary import stationary_table, unrolled
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.belief import reach_weights
+from latentmdp.either_kind import AnyModel, ordinary, place
 from latentmdp.printing import printable
-from latentmdp.timed import AnyModel, ordinary, place
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph

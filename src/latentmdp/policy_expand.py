@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp.either_kind import AnyModel, ordinary, place
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
 from latentmdp.policy import PolicyGraph
-from latentmdp.timed import AnyModel, ordinary, place
 
 
 def expand(

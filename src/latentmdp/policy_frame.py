@@ -10,8 +10,8 @@ from latentmdp.to_frame import named
 if TYPE_CHECKING:
     import pandas as pd
 
+    from latentmdp.either_kind import AnyModel
     from latentmdp.policy import PolicyGraph
-    from latentmdp.timed import AnyModel
 
 
 def policy_frame(

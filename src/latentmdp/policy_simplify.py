@@ -7,7 +7,8 @@ import numpy as np
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Ints
-from latentmdp.timed import AnyModel, TimedLatentMDP, ordinary, place
+from latentmdp.either_kind import AnyModel, ordinary, place
+from latentmdp.timed import TimedLatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph

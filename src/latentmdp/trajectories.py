@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.canonical import Array, Floats, Ints
+from latentmdp.either_kind import AnyModel, ordinary, place
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import checked_whole, needs_finite
 from latentmdp.model import LatentMDP
 from latentmdp.policy import as_policy
 from latentmdp.sampling import Sampler
-from latentmdp.timed import AnyModel, ordinary, place
 
 if TYPE_CHECKING:
     import pandas as pd

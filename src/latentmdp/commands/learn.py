@@ -175,8 +175,8 @@ def learn_command(
     json: AsJson = False,
 ) -> None:
     """Learn in a model: regret of the paper's algorithms, exactly."""
+    from latentmdp.either_kind import ordinary
     from latentmdp.learning.folder import locked
-    from latentmdp.timed import ordinary
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")

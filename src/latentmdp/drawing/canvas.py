@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.horizons import is_infinite
 from latentmdp.printing import printable
-from latentmdp.timed import AnyModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

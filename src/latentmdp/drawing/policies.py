@@ -7,10 +7,10 @@ import numpy as np
 from latentmdp.belief import reach_weights
 from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, state_name
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
+from latentmdp.either_kind import AnyModel, pictured
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
-from latentmdp.timed import AnyModel, pictured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

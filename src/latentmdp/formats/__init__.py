@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
 from latentmdp.formats.csv import load_csv, not_in_csv, save_csv
 from latentmdp.formats.document import Options
@@ -30,7 +31,6 @@ from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.outcome_table import starting_at
 from latentmdp.policy import PolicyGraph
-from latentmdp.timed import AnyModel, ordinary
 
 __all__ = [
     "ENDINGS", "POLICY_ENDINGS", "horizon_to_give", "load", "load_policy", "not_held", "save",

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
@@ -47,7 +48,7 @@ from latentmdp.outcome_table import (
     first_states,
     weights,
 )
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 from latentmdp.to_frame import in_order
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")

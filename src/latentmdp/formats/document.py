@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
 from latentmdp.formats.files import memory_budget
 from latentmdp.labels import Fold, Layout
 from latentmdp.model import LatentMDP
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 
 MODEL_FORMAT = "latentmdp model"
 OUTCOME_BYTES = 64  # that a model takes for each outcome, while it is built

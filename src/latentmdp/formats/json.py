@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp.either_kind import AnyModel
 from latentmdp.formats.document import (
     MODEL_FORMAT,
     Options,
@@ -14,7 +15,6 @@ from latentmdp.formats.document import (
 from latentmdp.formats.files import PathLike
 from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.horizons import is_infinite
-from latentmdp.timed import AnyModel
 
 LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
 

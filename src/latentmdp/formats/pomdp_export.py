@@ -15,9 +15,9 @@ from typing import BinaryIO
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.either_kind import AnyModel
 from latentmdp.formats.files import PathLike, write_atomically
 from latentmdp.model import LatentMDP
-from latentmdp.timed import AnyModel
 
 PIECE = 1 << 14  # lines that are written at a time
 RESERVED = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.either_kind import refuse_timed
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
 from latentmdp.learning.run import Run
@@ -18,7 +19,6 @@ from latentmdp.model import LatentMDP
 from latentmdp.optimism.known import check_learnable
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
-from latentmdp.timed import refuse_timed
 
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph

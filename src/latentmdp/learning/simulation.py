@@ -21,9 +21,9 @@ from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
 from latentmdp.kernels.samplers import SCRATCH, address
 
 if TYPE_CHECKING:
+    from latentmdp.either_kind import AnyModel
     from latentmdp.model import LatentMDP
     from latentmdp.policy import PolicyGraph
-    from latentmdp.timed import AnyModel
 
 
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger

@@ -7,10 +7,10 @@ import numpy as np
 
 from latentmdp.availability import Mask, stand_ins
 from latentmdp.canonical import Floats, Ints, dense_symbols
+from latentmdp.either_kind import refuse_timed
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
 from latentmdp.model import LatentMDP
-from latentmdp.timed import refuse_timed
 
 
 @dataclass(frozen=True)

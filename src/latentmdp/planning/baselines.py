@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
 from latentmdp.folding import folding
 from latentmdp.formats.files import memory_budget
@@ -19,7 +20,6 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
 from latentmdp.planning.stationary_grid import known_contexts
 from latentmdp.policy import PolicyGraph, fitted, playable
-from latentmdp.timed import AnyModel, ordinary
 
 QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
 ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop

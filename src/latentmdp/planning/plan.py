@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from latentmdp._interrupts import interrupts_raised
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import evaluate
 from latentmdp.formats.files import memory_budget
@@ -22,7 +23,7 @@ from latentmdp.planning.stationary_markov import at_least_markov, plan_stationar
 from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy_class import check_policy_class
 from latentmdp.policy_fold import unfold
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 from latentmdp.units import USER
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")

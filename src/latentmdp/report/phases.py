@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.either_kind import folded
 from latentmdp.formats.strict_json import write_json
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
@@ -19,7 +20,7 @@ from latentmdp.policy_fold import kept_nodes
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
 from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
-from latentmdp.timed import TimedLatentMDP, folded
+from latentmdp.timed import TimedLatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.counts import Counts

@@ -11,10 +11,10 @@ import numpy as np
 from markupsafe import Markup
 
 from latentmdp._version import __version__
+from latentmdp.either_kind import folded
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
-from latentmdp.timed import folded
 from latentmdp.units import USER, USER_WORDS
 
 if TYPE_CHECKING:

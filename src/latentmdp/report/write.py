@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from latentmdp.either_kind import folded
 from latentmdp.errors import ModelError
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
@@ -18,7 +19,7 @@ from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_best, distinct_models, group_runs
-from latentmdp.timed import TimedLatentMDP, folded
+from latentmdp.timed import TimedLatentMDP
 from latentmdp.units import USER
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.either_kind import refuse_timed
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
-from latentmdp.timed import refuse_timed
 
 if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.horizons import needs_finite
@@ -22,7 +23,7 @@ from latentmdp.theory.memory import build_memory
 from latentmdp.theory.variance_history import history_variance, value_range
 from latentmdp.theory.variance_known import known_context_bound
 from latentmdp.theory.variance_markov import ascend, search, start_tables
-from latentmdp.timed import AnyModel, TimedLatentMDP
+from latentmdp.timed import TimedLatentMDP
 from latentmdp.totals import extreme_totals
 
 MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
