@@ -28,8 +28,8 @@ def study_tables(models=("maze", HOSTILE), sizes=(4, 8, 16), seeds=3, learners=L
         models, sizes, enumerate(learners), range(seeds)
     ):
         regret = (1 + i) * H**0.5 * 100 * np.exp(rng.normal(0, 0.05))
-        key = {"model": model, "H": H, "algorithm": name, "policy_class": "markov",
-               "episodes": 10**6, "seed": seed}  # fmt: skip
+        key = {"id": f"{model}-{H}-{name}-{seed}", "model": model, "H": H, "algorithm": name,
+               "policy_class": "markov", "episodes": 10**6, "seed": seed}  # fmt: skip
         rows.append(key | {"regret": regret, "final_value": 0.9, "updates": 40, "seconds": 0.5})
         curves.append(pd.DataFrame(key | {"episode": episode, "regret": regret * (episode / 1e6)}))
     return pd.DataFrame(rows), pd.concat(curves, ignore_index=True)

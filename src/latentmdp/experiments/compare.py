@@ -15,7 +15,10 @@ below the level whatever the dependence between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +43,32 @@ def with_learners(table: pd.DataFrame) -> pd.DataFrame:
         if name in table.columns:
             several = table.groupby("algorithm")[name].transform("nunique") > 1
             shown = f" {name}=" + table[name].map(lambda x: f"{x:g}" if is_number(x) else str(x))
-            words = words.where(~several, words + shown)
-    return table.assign(learner=words)
+            words = words.where(~several | table[name].isna(), words + shown)
+    return table.assign(learner=words.where(table["algorithm"].notna()))
+
+
+def problem_words(
+    groups: Sequence[str], values: Iterable[Any], number: Callable[[Any], str] = "{:g}".format
+) -> str:
+    """A problem in words: the model's name as the person gave it, then what was swept.
+
+    Keys that the problem does not have (they are swept in other models) are left out.
+
+    >>> problem_words(["model", "H", "size"], ["maze", 4.0, float("nan")])
+    'maze, H 4'
+    """
+    words = []
+    for name, value in zip(groups, values, strict=True):
+        if is_missing(value):
+            continue
+        shown = number(value) if is_number(value) else str(value)
+        words.append(shown if name in ("model", "task", "policy_class") else f"{name} {shown}")
+    return ", ".join(words)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a table has no value there: None or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def group_columns(table: pd.DataFrame) -> list[str]:
@@ -55,6 +82,10 @@ def group_columns(table: pd.DataFrame) -> list[str]:
     stop = names.index("algorithm")
     swept = names[first:stop] if first < stop else names[first : first + 1]
     return [*swept, *(name for name in ("policy_class", "episodes") if name in names)]
+
+
+class NothingSharedError(ModelError):
+    """Two learners have no finished runs of one problem with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +107,7 @@ class Comparison:
         return f"Comparison({self.a} against {self.b}, {len(self.table)} groups)\n{self}"
 
     def _sentence(self, row: pd.Series) -> str:
-        place = ", ".join(
-            str(row[name]) if isinstance(row[name], str) else f"{name} {row[name]:g}"
-            for name in self.groups
-        )
+        place = problem_words(self.groups, row[list(self.groups)])
         tied = f", {row.ties} tied" if row.ties else ""
         sure = row.p_corrected <= 1.0 - self.level
         verdict = "a clear difference" if sure else "no clear difference"
@@ -139,7 +167,7 @@ def compare(
         )  # fmt: skip
         differences.append(d)
     if not rows:
-        raise ModelError(
+        raise NothingSharedError(
             f"{a!r} and {b!r} must have finished runs with the same seeds somewhere; they have none"
         )
     found = pd.DataFrame(rows)
@@ -149,11 +177,25 @@ def compare(
 
 
 def compare_all(table: pd.DataFrame, *, by: str = "learner", **how: object) -> list[Comparison]:
-    """Every pair of values of `by`, corrected for all of them together."""
+    """Every pair of values of `by` that share a problem and a seed, corrected for all together.
+
+    Pairs may share different numbers of problems, so one correction is over all their p-values.
+    """
     table = with_learners(table)
-    names = list(dict.fromkeys(table[by]))
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    return [compare(table, a, b, by=by, comparisons=len(pairs), **how) for a, b in pairs]  # type: ignore[arg-type]
+    names = list(dict.fromkeys(table[by].dropna()))
+    found = []
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            with suppress(NothingSharedError):
+                found.append(compare(table, a, b, by=by, **how))  # type: ignore[arg-type]
+    if not found:
+        return []
+    corrected = holm(np.concatenate([one.table["p"].to_numpy() for one in found]))
+    parts = np.split(corrected, np.cumsum([len(one.table) for one in found])[:-1])
+    return [
+        replace(one, table=one.table.assign(p_corrected=part))
+        for one, part in zip(found, parts, strict=True)
+    ]
 
 
 def holm(p: Floats, comparisons: int = 1) -> Floats:
@@ -174,16 +216,17 @@ def performance_profile(
 ) -> pd.DataFrame:
     """How often each learner is within a factor of the best one: columns `by, factor, share`.
 
-    On every model (group) and seed, the ratio of each learner's metric to the smallest there;
-    `share` is the part of all (group, seed) where it is at most `factor`. A learner without a
-    finished run there counts as beyond every factor. The metric must be at least 0.
+    On every problem and seed, the ratio of each learner's metric to the smallest there; `share` is
+    the part of all (problem, seed) where it is at most `factor`. A learner without a finished run
+    there counts as beyond every factor; a problem and seed where no learner has the metric does
+    not count. The metric must be at least 0.
     """
     import pandas as pd
 
     table = with_learners(table)
     check_columns(table, metric, by)
-    groups = [name for name in group_columns(table) if name != by]
-    wide = table.pivot_table(index=[*groups, "seed"], columns=by, values=metric, aggfunc="first")
+    table = table[table[by].notna()]
+    wide = by_problem(table, metric, by)
     if (wide < 0).any(axis=None):
         raise ModelError(f"{metric} must be at least 0 for a profile; some are below")
     best = wide.min(axis=1)
@@ -200,17 +243,36 @@ def performance_profile(
     return pd.concat(parts, ignore_index=True)
 
 
+def by_problem(table: pd.DataFrame, metric: str, by: str = "learner") -> pd.DataFrame:
+    """The metric with a row for each problem and seed, and a column for each value of `by`.
+
+    Rows and columns without any value are left out. Keys that are empty for some problems are
+    values as any other: `pivot_table` would drop these problems.
+    """
+    groups = [name for name in group_columns(table) if name != by]
+    row = table.groupby([*groups, "seed"], sort=False, dropna=False).ngroup()
+    twice = table.assign(row=row).duplicated(["row", by])
+    if twice.any():
+        first = table[twice].iloc[0]
+        raise _several_runs(first[by], first["seed"])
+    wide = table.assign(row=row).pivot(index="row", columns=by, values=metric)
+    return wide.astype(np.float64).dropna(how="all").dropna(how="all", axis=1)
+
+
+def _several_runs(name: Any, seed: Any) -> ModelError:
+    return ModelError(
+        f"{name!r} must have one run per seed in each group; it has several with seed {seed}: give "
+        "its variants names of their own"
+    )
+
+
 def _paired(part: pd.DataFrame, a: str, b: str, by: str, metric: str) -> tuple[Floats, Floats]:
     """The metric of `a` and of `b` on the seeds that both have, in the order of the seeds."""
     columns = []
     for name in (a, b):
         found = part.loc[part[by] == name, ["seed", metric]].dropna().set_index("seed")[metric]
         if found.index.has_duplicates:
-            again = found.index[found.index.duplicated()][0]
-            raise ModelError(
-                f"{name!r} must have one run per seed in each group; it has several with seed "
-                f"{again}: give its variants names of their own"
-            )
+            raise _several_runs(name, found.index[found.index.duplicated()][0])
         columns.append(found)
     both = columns[0].index.intersection(columns[1].index).sort_values()
     x, y = (column.loc[both].to_numpy(dtype=np.float64) for column in columns)
@@ -239,7 +301,7 @@ def _signed_rank(d: Floats) -> float:
 def _check(table: pd.DataFrame, a: str, b: str, metric: str, by: str, level: float) -> None:
     check_columns(table, metric, by)
     check_share("level", level)
-    there = list(dict.fromkeys(table[by]))
+    there = list(dict.fromkeys(table[by].dropna()))
     for name in (a, b):
         if name not in there:
             names = ", ".join(map(str, there))

@@ -43,7 +43,7 @@ def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataF
 
     table = with_learners(table)
     check_columns(table, metric, key)
-    table = table[table[key].notna()]
+    table = table[table[key].notna() & table["learner"].notna()]
     bad = [x for x in table[key] if not (is_number(x) and x > 0)]
     if bad:
         raise ModelError(f"{key} must have numbers above 0 for exponents; it has {bad[0]!r}")

@@ -16,9 +16,11 @@ from markupsafe import Markup
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.compare import (
+    by_problem,
     compare_all,
     group_columns,
     performance_profile,
+    problem_words,
     with_learners,
 )
 from latentmdp.experiments.exponents import exponents, swept_numbers
@@ -59,7 +61,17 @@ def write_study_page(
             "the runs of a study's page must be learners', or of functions with an algorithm and a "
             "regret; these are not"
         )
-    runs = with_learners(runs)
+    finished = len(runs)
+    runs = with_learners(runs[runs["algorithm"].notna() & runs["regret"].notna()])
+    if not len(runs):
+        raise ModelError("a study's page needs at least one run with a regret; there is none")
+    if len(runs) < finished:
+        others = count(finished - len(runs), "run")
+        notes = [*notes, f"{others} of functions without an algorithm or a regret are not on this "
+                         "page; `latentmdp study table` writes them"]  # fmt: skip
+    if len(curves):  # runs of functions may have none; a learner has one name in all parts
+        curves = curves.assign(learner=curves["id"].map(runs.set_index("id")["learner"]))
+        curves = curves[curves["learner"].notna()]
     groups = _telling(runs)
     names = list(dict.fromkeys(runs["learner"]))
     lead = (
@@ -76,7 +88,7 @@ def write_study_page(
         short.append(medians)
     parts = [("short", "In short", section("short", "In short", *short))] if short else []
     if len(curves):
-        parts.append(("regret", "Regret", _regret(with_learners(curves), groups, names)))
+        parts.append(("regret", "Regret", _regret(curves, groups, names)))
     swept = swept_numbers(runs)
     if swept:
         parts.append(("scaling", "Scaling", _scaling(runs, swept, names, about)))
@@ -131,7 +143,8 @@ def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -
         "a line that bends down to level has found the best policy."
     )
     panels = []
-    for key, part in curves.groupby(list(groups), sort=False, dropna=False):
+    groups = [name for name in groups if name in curves]
+    for key, part in curves.groupby(groups, sort=False, dropna=False):
         heading = label(groups, key)
         real = part.assign(regret=_without_rounding(part))
         lines = [_median_line(real, name, i) for i, name in enumerate(names)]
@@ -261,15 +274,18 @@ def _comparisons(runs: pd.DataFrame, groups: list[str], names: Sequence[str]) ->
         "corrected by Holm's method for all comparisons of this table together."
     )
     headers = ["problem", "pair", "wins", "difference", "interval", "improvement", "p"]
-    return section(
-        "compare", "Who beats whom", tag("p", words), _sortable("Comparisons", headers, rows)
-    )
+    made = _sortable("Comparisons", headers, rows) if rows else tag("p", "No two learners have "
+        "runs of one problem with the same seed.")  # fmt: skip
+    return section("compare", "Who beats whom", tag("p", words), made)
 
 
 def _profiles(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
+    pairs = len(by_problem(runs, "regret"))
     words = (
         "How often a learner's regret is within a factor of the smallest on the same problem and "
-        "seed. Higher is better; at factor 1 it is how often the learner is the best."
+        "seed. Higher is better; at factor 1 it is how often the learner is the best. Over "
+        f"{count(pairs, 'pair')} of problem and seed; a learner that has no run there counts as "
+        "beyond every factor."
     )
     if (runs["regret"] < 0).any():
         words = "Some regrets are below 0 (the best known policy was not the best): no profile."
@@ -305,17 +321,8 @@ def _all_runs(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
 
 
 def label(groups: Sequence[str], values: Iterable[Any]) -> str:
-    """A problem in words: the model's name as the person gave it, then what was swept."""
-    words = []
-    for name, value in zip(groups, values, strict=True):
-        if isinstance(value, float) and math.isnan(value):
-            continue  # a key of other models
-        if name in ("model", "task", "policy_class"):
-            words.append(str(value))
-        else:
-            shown = number(_plain(value)) if is_number(value) else str(value)
-            words.append(f"{name} {shown}")
-    return ", ".join(words)
+    """A problem in words, with numbers as the page writes them."""
+    return problem_words(groups, values, lambda value: number(_plain(value)))
 
 
 def _plain(value: Any) -> Any:
