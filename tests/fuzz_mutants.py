@@ -9,12 +9,14 @@ import csv
 import io
 import json
 import re
+import tempfile
 import zipfile
 from xml.etree import ElementTree
 
 import numpy as np
 
 from latentmdp.learning.state import checksum
+from study_database import edited
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 255, 10**4, 10**9, -(10**9), 2**31, 2**53 + 1, 2**62, -(2**63), 2**64,
@@ -260,7 +262,35 @@ CRAFTED = {
 }  # fmt: skip
 
 
+def flipped(random, raw):
+    """One to three bits are others."""
+    changed = bytearray(raw)
+    for _ in range(random.integers(1, 4)):
+        changed[random.integers(len(raw))] ^= 1 << int(random.integers(8))
+    return bytes(changed)
+
+
+def crafted_database(random, raw, digests):
+    """A study's database that was edited; with `digests`, its digests are made anew."""
+
+    def other(value):
+        if isinstance(value, str) and value[:1] in ("{", "[") and random.random() < 0.7:
+            return json.dumps(other_tree(random, json.loads(value)))
+        if random.random() < 0.4:
+            return NUMBERS[random.integers(len(NUMBERS))]
+        odd = ODD[random.integers(len(ODD))]
+        return odd if isinstance(odd, (str, float, int)) or odd is None else str(odd).encode()
+
+    with tempfile.TemporaryDirectory() as folder:
+        return edited(random, raw, folder, other, digests)
+
+
 def mutant(random, files, name, crafted):
     """The files with `name` changed; `crafted`: its form stays right and its contents do not."""
+    if name.endswith(".db"):
+        raw = files[name]
+        if crafted:
+            return files | {name: crafted_database(random, raw, name.startswith("edited"))}
+        return files | {name: (flipped if random.random() < 0.7 else damaged)(random, raw)}
     make = CRAFTED["." + name.rpartition(".")[2]] if crafted else damaged
     return files | {name: make(random, files[name])}

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import traceback
@@ -22,6 +23,8 @@ import pandas as pd
 
 import latentmdp as lm
 from fuzz_mutants import mutant
+from latentmdp.commands.study import _print_runs as print_runs
+from latentmdp.experiments.store import Store
 from latentmdp.formats.archive import write_npz
 from latentmdp.formats.csv import BESIDE
 from latentmdp.formats.document import model_document
@@ -33,6 +36,7 @@ from latentmdp.learning.spec import Spec
 from latentmdp.report import save_phases
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases
+from latentmdp.report.study_page import write_study_page
 from pomdp_samples import MANY_SHORTHANDS, diagrams, policyx
 
 MODEL = lm.make("maze:size=2,goals=2,horizon=3")
@@ -43,6 +47,11 @@ TIMED = lm.LatentMDP.from_arrays(
     max_return=None,
 )  # fmt: skip
 LARGEST = 10**5  # steps x states x contexts that are evaluated
+
+
+STUDY = {"seeds": 3, "episodes": 30, "run": False}  # options of `lm.sweep`
+STUDIED = "bandit:arms=2,contexts=2,horizon=3", ["random", "mvp"]
+TABLE = None  # of the study before any change
 
 
 # ---------------------------------------------------------------------- valid files
@@ -134,6 +143,15 @@ def make_checkpoint(folder, name):
     calls = []
     session.next_phase(stop=lambda: calls.append(0) or len(calls) > 1)
     Run(MODEL, session.state(), (0.9, 1.0), 0.5).checkpoint(folder)
+
+
+def make_study(folder, name):
+    """The database of a finished study, whole in one file."""
+    with tempfile.TemporaryDirectory() as place:
+        study = lm.sweep(*STUDIED, folder=place, **STUDY).run(jobs=1)
+        global TABLE
+        TABLE = study.table().set_index("id")
+        shutil.copy(study.folder / "study.db", folder / name)
 
 
 def make_explorer(folder, name):
@@ -262,6 +280,27 @@ def use_explorer(folder, name):
     safe_json(run_phases(load_run(folder), 3, folder))  # what the page gets
 
 
+def use_study(folder, name):
+    """Every result is as it was, or named as damaged; with digests made anew, it may be other."""
+    if name != "study.db":
+        (folder / name).replace(folder / "study.db")
+    study = lm.sweep(*STUDIED, folder=folder, **STUDY)
+    status, table = study.status(), study.table()
+    if name == "study.db":
+        for _, row in table.iterrows():
+            assert row.drop("id").equals(TABLE.loc[row.id]), f"{row.id} has changed silently"
+        if len(table) < len(TABLE) or status["failed"]:
+            assert status["damaged"], "runs have vanished silently"
+    study.curves(), study.plan()
+    if len(table):
+        write_study_page(folder / "page.html", table, study.curves(), title="study")
+    print_runs(table)
+    damaged = Store(folder, write=True)
+    with damaged:
+        damaged.set_damage_aside()
+        assert not damaged.damage()
+
+
 LEARNERS = (
     "mvp-markov-middle.npz", "mvp-history-middle.npz", "bernstein-history-start.npz",
     "mvp-markov-estimate.npz", "psrl-history-start.npz", "random-markov-start.npz",
@@ -280,6 +319,7 @@ KINDS = {
     **dict.fromkeys(LEARNERS, (make_learner, use_learner)),
     "run.npz": (make_run, use_run),
     "checkpoint/run.npz": (make_checkpoint, use_run),
+    **dict.fromkeys(("study.db", "edited-study.db"), (make_study, use_study)),
     "explorer.json": (make_explorer, use_explorer),
 }
 

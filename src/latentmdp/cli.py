@@ -31,9 +31,16 @@ from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
 from latentmdp.commands.study import study_app
-from latentmdp.errors import KernelCacheWarning, ModelError, OffPolicyWarning, RepairWarning
+from latentmdp.errors import (
+    DamagedStudyWarning,
+    KernelCacheWarning,
+    ModelError,
+    OffPolicyWarning,
+    RepairWarning,
+)
 from latentmdp.printing import printable
 
+OWN_WARNINGS = (DamagedStudyWarning, KernelCacheWarning, OffPolicyWarning, RepairWarning)
 _PLAIN_FORMAT = warnings.formatwarning
 # Click's base of all usage errors; where Typer keeps it differs between versions
 UsageError: type[Any] = next(
@@ -168,7 +175,7 @@ def main() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Our own warning in one line, others as Python shows them."""
-    if not issubclass(category, KernelCacheWarning | RepairWarning | OffPolicyWarning):
+    if not issubclass(category, OWN_WARNINGS):
         return _PLAIN_FORMAT(message, category, *where, **more)
     return f"latentmdp: {printable(str(message))}\n"
 

@@ -32,3 +32,7 @@ class OffPolicyWarning(UserWarning):
 
 class ActionMaskWarning(UserWarning):
     """An environment masks actions that a learner may play: nobody said which are available."""
+
+
+class DamagedStudyWarning(UserWarning):
+    """Rows of a study's database are not as they were written, and are left out."""

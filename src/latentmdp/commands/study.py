@@ -185,6 +185,10 @@ def report_command(
         notes += [
             f"failed: {one['id']}: {one['error']}" for one in status["failures"][:MOST_LISTED]
         ]
+        notes += [
+            f"damaged in the database, not on this page: {one['id']}: {one['error']}"
+            for one in status["damaged"][:MOST_LISTED]
+        ]
         title = found.spec.title or found.folder.name
         write_study_page(place, runs, curves, title=title, notes=notes, about=found.spec.about)
     if json:
@@ -221,7 +225,12 @@ def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
     more = len(status["failures"]) - MOST_LISTED
     if more > 0:
         print_text(f"and {more} more that failed (--json lists all)")
-    if status["failures"]:
+    for damage in status["damaged"][:MOST_LISTED]:
+        print_text(f"damaged: {damage['id']}: {damage['error']}")
+    more = len(status["damaged"]) - MOST_LISTED
+    if more > 0:
+        print_text(f"and {more} more that are damaged (--json lists all)")
+    if status["failures"] or status["damaged"]:
         print_text("study run --retry tries them again")
 
 

@@ -75,7 +75,7 @@ class Choice:
         if found is None:
             return False
         state, kept = found
-        if state == "failed":
+        if state != "done":
             return not self._retry
         return run.kind == "call" or set(self._spec.keep) <= set(kept)
 

@@ -38,6 +38,7 @@ from latentmdp.experiments.spec_checks import (
     check_model_options,
     check_plain,
 )
+from latentmdp.experiments.stored_rows import KEEP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,6 @@ OPTIONS = {
 }
 """Options of a run by their names in the file, and in `learn`."""
 DEFAULTS: Plain = {"episodes": 10**6}
-KEEP = ("runs", "tables", "policies", "audits")
 MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize", "unroll")
 TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits", *OPTIONS)
 MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)

@@ -3,23 +3,38 @@
 A row that `put_run` has returned from is on disk (`synchronous=FULL`), whatever happens next. The
 driver alone writes; with SQLite's write-ahead log readers see whole transactions and never block
 it. The database must lie on a disk of the driver's machine, or one whose locks work.
+
+The file is not trusted: each row has a digest and is checked when it is read (`stored_rows.py`),
+and the table `totals` holds the number of rows and the combination of their digests, so that a row
+that has vanished is noticed too.
 """
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
-from latentmdp.formats.files import reason, refusal, sync_folder
+from latentmdp.experiments.stored_rows import (
+    DIGEST_LENGTH,
+    DamagedRowError,
+    Optimum,
+    Row,
+    check_digest,
+    checked_optimum,
+    checked_run,
+    row_digest,
+)
+from latentmdp.formats.files import reason, refusal, shown, sync_folder
 
 FILE = "study.db"
-SCHEMA_VERSION = 1
+TABLES = ("runs", "optima")
+SCHEMA_VERSION = 2  # 1 had no digests
 APPLICATION_ID = 0x4C4D4450  # "LMDP": tells our files from others
 BUSY_SECONDS = 30.0
 
@@ -34,12 +49,18 @@ _SCHEMA = (
     kept TEXT NOT NULL,          -- JSON: what lies in the run's folder
     seconds REAL NOT NULL,
     finished TEXT NOT NULL,      -- time, UTC
-    made_by TEXT NOT NULL        -- JSON: versions and machine
+    made_by TEXT NOT NULL,       -- JSON: versions and machine
+    digest TEXT NOT NULL         -- of all other columns
 ) WITHOUT ROWID""",
     """CREATE TABLE optima (
     key TEXT PRIMARY KEY, content TEXT NOT NULL, lower REAL NOT NULL, upper REAL NOT NULL,
-    result TEXT NOT NULL, seconds REAL NOT NULL, finished TEXT NOT NULL, made_by TEXT NOT NULL
+    result TEXT NOT NULL, seconds REAL NOT NULL, finished TEXT NOT NULL, made_by TEXT NOT NULL,
+    digest TEXT NOT NULL
 ) WITHOUT ROWID""",
+    # by table: how many rows it has, and their digests combined by exclusive or
+    "CREATE TABLE totals (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, digests TEXT NOT NULL)",
+    f"INSERT INTO totals VALUES ('runs', 0, '{'0' * DIGEST_LENGTH}'), "
+    f"('optima', 0, '{'0' * DIGEST_LENGTH}')",
 )
 
 
@@ -47,26 +68,11 @@ class TroubleError(Exception):
     """Files cannot be written: no fault of the run, which is to be done again."""
 
 
-class Row(NamedTuple):
-    """A run that is over."""
+class Damage(NamedTuple):
+    """Something in the database that is not what was written."""
 
-    key: str
-    id: str
-    state: str
-    result: Plain
-    curve: list[list[float]] | None
-    kept: list[str]
-    seconds: float
-    finished: str
-    made_by: Plain
-
-
-class Optimum(NamedTuple):
-    """The bracket of a class's optimum, and what planning it took."""
-
-    lower: float
-    upper: float
-    seconds: float
+    what: str  # a run's id, or what else it is
+    reason: str
 
 
 class Store:
@@ -86,8 +92,9 @@ class Store:
             if not write and not os.access(self.path.parent, os.W_OK):
                 mode = "ro&immutable=1"  # nobody can write there, and no log can be made
             db = _connect(self.path, mode)
+            db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
             try:
-                self._check_schema(db)
+                self._check_schema(db, write)
                 if write:
                     db.execute("PRAGMA synchronous=FULL")
             except BaseException:
@@ -110,12 +117,19 @@ class Store:
         os.replace(new, self.path)
         sync_folder(self.path.parent)
 
-    def _check_schema(self, db: sqlite3.Connection) -> None:
+    def _check_schema(self, db: sqlite3.Connection, write: bool) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         application = db.execute("PRAGMA application_id").fetchone()[0]
         if application != APPLICATION_ID:
             raise refusal(self.path, "must be the database of a study; it is another one")
-        if version != SCHEMA_VERSION:
+        if version == 1 and write:
+            _add_digests(db)
+        elif version == 1:
+            raise refusal(
+                self.path, "must have digests of its rows, which an earlier latentmdp did not "
+                "write; `latentmdp study run` adds them"
+            )  # fmt: skip
+        elif version != SCHEMA_VERSION:
             raise refusal(
                 self.path,
                 f"must have version {SCHEMA_VERSION} of the tables; it has {version}, of "
@@ -151,16 +165,14 @@ class Store:
 
         A run that is done again keeps the id it had, which names the folder of its files.
         """
-        curve = outcome.get("curve")
+        before, curve = self.run(key), outcome.get("curve")
         self._put(
-            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
-            "SET state = excluded.state, result = excluded.result, curve = excluded.curve, "
-            "kept = excluded.kept, seconds = excluded.seconds, finished = excluded.finished, "
-            "made_by = excluded.made_by",
+            "runs",
             (
-                key, id, outcome["state"], _text(content), _text(outcome["result"]),
-                None if curve is None else _text(curve), _text(outcome.get("kept", [])),
-                outcome["seconds"], outcome["finished"], _text(outcome["made_by"]),
+                key, id if before is None else before.id, outcome["state"], _text(content),
+                _text(outcome["result"]), None if curve is None else _text(curve),
+                _text(outcome.get("kept", [])), float(outcome["seconds"]), outcome["finished"],
+                _text(outcome["made_by"]),
             ),
         )  # fmt: skip
 
@@ -168,55 +180,149 @@ class Store:
         """Keep a planned optimum."""
         result = outcome["result"]
         self._put(
-            "INSERT OR REPLACE INTO optima VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "optima",
             (
-                key, _text(content), result["lower"], result["upper"], _text(result),
-                outcome["seconds"], outcome["finished"], _text(outcome["made_by"]),
+                key, _text(content), float(result["lower"]), float(result["upper"]), _text(result),
+                float(outcome["seconds"]), outcome["finished"], _text(outcome["made_by"]),
             ),
         )  # fmt: skip
 
-    def _put(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._refusing():
-            self._db.execute(statement, values)  # a transaction of its own
+    def set_damage_aside(self) -> list[Damage]:
+        """Move damaged rows into the table `set_aside`, so that their runs are done again."""
+        found = self.damage()
+        if not found:
+            return []
+        with self._refusing(), self._transaction():
+            self._db.execute("CREATE TABLE IF NOT EXISTS set_aside (name TEXT, row TEXT)")
+            for table in TABLES:
+                key = "hex(CAST(key AS BLOB))"  # a damaged key may be no text
+                rows = self._db.execute(f"SELECT {key}, * FROM {table}").fetchall()
+                damaged = [row for row in rows if self._reason(table, row[1:]) is not None]
+                for name, *values in damaged:
+                    text = json.dumps([repr(value) for value in values])
+                    self._db.execute("INSERT INTO set_aside VALUES (?, ?)", (table, text))
+                    self._db.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
+                left = [row[-1] for row in rows if row not in damaged]
+                self._db.execute(
+                    "INSERT OR REPLACE INTO totals VALUES (?, ?, ?)",
+                    (table, len(left), _combined(left)),
+                )
+        return found
+
+    def _put(self, table: str, values: tuple[Any, ...]) -> None:
+        """Write a row with its digest, and the table's totals, in one transaction."""
+        digest = row_digest(values)
+        marks = ", ".join("?" * (len(values) + 1))
+        with self._refusing(), self._transaction():
+            before = self._db.execute(
+                f"SELECT digest FROM {table} WHERE key = ?", (values[0],)
+            ).fetchone()
+            self._db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*values, digest))
+            self._count(table, digest, None if before is None else before[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _count(self, table: str, digest: str, before: str | None) -> None:
+        """Add a row to the totals of its table, and take out the one that it replaces."""
+        rows, digests = self._totals(table)
+        combined = _combined([digests, digest, *([] if before is None else [before])])
+        self._db.execute(
+            "UPDATE totals SET rows = ?, digests = ? WHERE name = ?",
+            (rows + (before is None), combined, table),
+        )
 
     # ------------------------------------------------------------------ reading
 
     def state(self, key: str) -> tuple[str, list[str]] | None:
-        """`done` or `failed`, and what was kept; None for a run that is not over."""
+        """`done`, `failed` or `damaged`, and what was kept; None for a run that is not over."""
         with self._refusing():
-            row = self._db.execute("SELECT state, kept FROM runs WHERE key = ?", (key,)).fetchone()
-        return None if row is None else (row[0], json.loads(row[1]))
-
-    def run(self, key: str, curve: bool = False) -> Row | None:
-        """A run that is over, with its curve only if asked."""
-        column = "curve" if curve else "NULL"
-        with self._refusing():
-            row = self._db.execute(
-                f"SELECT key, id, state, result, {column}, kept, seconds, finished, made_by "
-                "FROM runs WHERE key = ?",
-                (key,),
-            ).fetchone()
-        if row is None:
+            values = self._values("runs", key)
+        if values is None:
             return None
-        points = None if row[4] is None else json.loads(row[4])
-        return Row(
-            row[0], row[1], row[2], json.loads(row[3]), points, json.loads(row[5]), row[6], row[7],
-            json.loads(row[8]),
-        )  # fmt: skip
+        try:
+            row = self._checked_run(values)
+        except DamagedRowError:
+            return "damaged", []
+        return row.state, row.kept
+
+    def run(self, key: str) -> Row | None:
+        """A run that is over; None also for one whose row is damaged."""
+        with self._refusing():
+            values = self._values("runs", key)
+        with suppress(DamagedRowError):
+            return None if values is None else self._checked_run(values)
+        return None
 
     def optimum(self, key: str) -> Optimum | None:
-        """The bracket, if it was planned."""
+        """The bracket, if it was planned and its row is not damaged."""
         with self._refusing():
-            row = self._db.execute(
-                "SELECT lower, upper, seconds FROM optima WHERE key = ?", (key,)
-            ).fetchone()
-        return None if row is None else Optimum(*row)
+            values = self._values("optima", key)
+        with suppress(DamagedRowError):
+            return None if values is None else self._checked_optimum(values)
+        return None
 
     def kept_runs(self) -> list[str]:
         """Folders of finished runs that were kept whole, by name."""
+        found = []
         with self._refusing():
-            rows = self._db.execute("SELECT id, kept FROM runs WHERE state = 'done' ORDER BY id")
-            return [id for id, kept in rows if "runs" in json.loads(kept)]
+            for values in self._db.execute("SELECT * FROM runs ORDER BY id"):
+                with suppress(DamagedRowError):
+                    row = self._checked_run(values)
+                    if row.state == "done" and "runs" in row.kept:
+                        found.append(row.id)
+        return found
+
+    def damage(self) -> list[Damage]:
+        """Everything that is not what was written: rows, and totals that do not fit the rows."""
+        found = []
+        with self._refusing():
+            for table in TABLES:
+                digests = []
+                for values in self._db.execute(f"SELECT * FROM {table}"):
+                    digests.append(values[-1])
+                    wrong = self._reason(table, values)
+                    if wrong is not None:
+                        name = values[1] if table == "runs" else f"optimum {values[0]}"
+                        found.append(Damage(shown(name), wrong))
+                if self._totals(table) != (len(digests), _combined(digests)):
+                    found.append(Damage(
+                        f"table {table}",
+                        f"its {len(digests)} rows must be those that were written, and no fewer",
+                    ))  # fmt: skip
+        return found
+
+    def _reason(self, table: str, values: tuple[Any, ...]) -> str | None:
+        """What is wrong with a row; None for a good one."""
+        try:
+            (self._checked_run if table == "runs" else self._checked_optimum)(values)
+        except DamagedRowError as error:
+            return str(error)
+        return None
+
+    def _values(self, table: str, key: str) -> tuple[Any, ...] | None:
+        return self._db.execute(f"SELECT * FROM {table} WHERE key = ?", (key,)).fetchone()
+
+    def _checked_run(self, values: tuple[Any, ...]) -> Row:
+        check_digest(values[:-1], values[-1])
+        return checked_run(values[:-1])
+
+    def _checked_optimum(self, values: tuple[Any, ...]) -> Optimum:
+        check_digest(values[:-1], values[-1])
+        return checked_optimum(values[:-1])
+
+    def _totals(self, table: str) -> tuple[Any, Any]:
+        found = self._db.execute(
+            "SELECT rows, digests FROM totals WHERE name = ?", (table,)
+        ).fetchone()
+        return (0, "") if found is None else found
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -243,3 +349,33 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+def _combined(digests: Iterable[Any]) -> str:
+    """Digests combined by exclusive or: the order does not matter."""
+    total = 0
+    for digest in digests:
+        with suppress(TypeError, ValueError):  # a damaged one is missed in the total
+            total ^= int(digest, 16)
+    return f"{total:0{DIGEST_LENGTH}x}"
+
+
+def _add_digests(db: sqlite3.Connection) -> None:
+    """Bring a database of version 1 up to date: its rows are taken as they are."""
+    db.execute("BEGIN IMMEDIATE")
+    for statement in _SCHEMA[2:]:
+        db.execute(statement)
+    for table in TABLES:
+        rows = db.execute(f"SELECT * FROM {table}").fetchall()
+        db.execute(f"ALTER TABLE {table} ADD COLUMN digest TEXT NOT NULL DEFAULT ''")
+        digests = [row_digest(values) for values in rows]
+        db.executemany(
+            f"UPDATE {table} SET digest = ? WHERE key = ?",
+            [(digest, values[0]) for digest, values in zip(digests, rows, strict=True)],
+        )
+        db.execute(
+            "UPDATE totals SET rows = ?, digests = ? WHERE name = ?",
+            (len(rows), _combined(digests), table),
+        )
+    db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    db.execute("COMMIT")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentmdp._interrupts import StopRequest, interrupts_set
-from latentmdp.errors import ModelError
+from latentmdp.errors import DamagedStudyWarning, ModelError
 from latentmdp.experiments.compare import Comparison, compare, performance_profile
 from latentmdp.experiments.dask_engine import DaskEngine
 from latentmdp.experiments.engines import Engine, Processes
@@ -22,7 +23,7 @@ from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec, conversion_of, in_user_units
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
-from latentmdp.experiments.store import FILE, Row, Store
+from latentmdp.experiments.store import FILE, Damage, Row, Store
 from latentmdp.formats import save
 from latentmdp.formats.files import PathLike, as_path, make_folder, shown
 from latentmdp.model import LatentMDP
@@ -79,12 +80,15 @@ class Study:
 
         `jobs`: worker processes (default: one per core). `engine`: `processes`, or `dask` with the
         address of a `scheduler` (without one, a cluster on this machine). `only`: a pattern for
-        ids, like `*mvp*`. `retry`: also runs that have failed. `wait` for another process that
+        ids, like `*mvp*`. `retry`: also runs that have failed, or whose row in the database is
+        damaged (it is set aside). `wait` for another process that
         runs this study, rather than refuse. Ctrl-C stops and keeps everything; so does a kill.
         """
         chosen = _engine(engine, jobs, scheduler)
         stop = StopRequest()
         with held(self.folder, wait, say), Store(self.folder, write=True) as store:
+            if retry:
+                store.set_damage_aside()
             choice = Choice(self.spec, store, only, retry)
             with interrupts_set(stop):
                 Runner(
@@ -96,7 +100,10 @@ class Study:
     # ------------------------------------------------------------------ reading
 
     def status(self, only: str | None = None) -> Plain:
-        """How far it is: counts of runs, what failed and why, whether a driver is at work."""
+        """How far it is: counts of runs, what failed and why, whether a driver is at work.
+
+        `damaged` lists what in the database is not as it was written. Damaged rows are no results.
+        """
         counts = {"runs": 0, "done": 0, "failed": 0}
         failed: list[Plain] = []
         seconds = 0.0
@@ -114,6 +121,7 @@ class Study:
         return {
             **counts, "left": left, "seconds": seconds, "running": is_held(self.folder),
             "failures": failed, "versions": sorted(versions), "folder": str(self.folder),
+            "damaged": [{"id": one.what, "error": one.reason} for one in self._damage()],
         }  # fmt: skip
 
     def plan(
@@ -164,6 +172,7 @@ class Study:
         """
         import pandas as pd  # loads slowly
 
+        self._warn_of_damage()
         rows, named, shown = [], Names(), _Units(units)
         for run, row in self._rows():
             if row is not None and row.state == "done":
@@ -181,8 +190,9 @@ class Study:
         """
         import pandas as pd  # loads slowly
 
+        self._warn_of_damage()
         parts, named, shown = [], Names(), _Units(units)
-        for run, row in self._rows(curve=True):
+        for run, row in self._rows():
             if row is not None and row.curve is not None:
                 named.add(run.labels)
                 points = {"episode": row.curve[0], **shown.regret(run, row.curve[1])}
@@ -225,9 +235,25 @@ class Study:
         """
         return exponents(self.counted(units), key, metric)
 
-    def _rows(
-        self, only: str | None = None, curve: bool = False
-    ) -> Iterable[tuple[RunSpec, Row | None]]:
+    def _damage(self) -> list[Damage]:
+        if not (self.folder / FILE).exists():
+            return []
+        with Store(self.folder) as store, store.snapshot():
+            return store.damage()
+
+    def _warn_of_damage(self) -> None:
+        """Say what is left out of a table because its row is damaged."""
+        damage = self._damage()
+        if damage:
+            more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+            warnings.warn(
+                f"{shown(self.folder / FILE)} is damaged, and what is damaged is left out: "
+                f"{damage[0].what}: {damage[0].reason}{more} (`latentmdp study status` lists them, "
+                "`study run --retry` runs them again)",
+                DamagedStudyWarning, stacklevel=3,
+            )  # fmt: skip
+
+    def _rows(self, only: str | None = None) -> Iterable[tuple[RunSpec, Row | None]]:
         """All runs of one moment, with what the store has of them."""
         if not (self.folder / FILE).exists():
             yield from ((run, None) for run in self.spec.runs() if matches(run, only))
@@ -235,7 +261,7 @@ class Study:
         with Store(self.folder) as store, store.snapshot():
             for run in self.spec.runs():
                 if matches(run, only):
-                    yield run, store.run(run.key, curve)
+                    yield run, store.run(run.key)
 
 
 def _versions(made_by: Plain) -> str:

@@ -29,6 +29,7 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain, stream_of
 from latentmdp.experiments.sources import find_function
 from latentmdp.experiments.store import TroubleError
+from latentmdp.experiments.stored_rows import check_result, check_text
 
 Stop = Callable[[], bool]
 MOST_WORDS = 2000  # characters that are kept of a failure
@@ -88,7 +89,15 @@ def _call(task: Plain) -> Plain:
             raise ModelError(
                 f"a task's results must not have {name!r}: it is a column of every run"
             )
-    plain = {str(name): _plain(name, value) for name, value in result.items()}
+    plain = {str(name): _plain(value) for name, value in result.items()}
+    for name, value in plain.items():
+        check_text("a result's name", name)
+        check_result(name, value)
+        if name in content["arguments"] and content["arguments"][name] != value:
+            raise ModelError(
+                f"a task's results must not change its argument {name!r}, which is a column "
+                f"already: {content['arguments'][name]!r:.100} became {value!r:.100}"
+            )
     return {"state": "done", "result": plain, "curve": None if points is None else _curve(points)}
 
 
@@ -105,10 +114,5 @@ def _curve(points: Any) -> list[list[float]]:
     )
 
 
-def _plain(name: str, value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and not isinstance(value, (bool, int, float, str)):
-        raise ModelError(
-            f"a task's results must be numbers or text; {name} is a {type(value).__name__}"
-        )
-    return value
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
