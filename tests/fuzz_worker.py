@@ -7,6 +7,7 @@ Good is a `ModelError` of one line, or an object that works; everything else is 
 """
 
 import contextlib
+import io
 import json
 import os
 import resource
@@ -294,7 +295,8 @@ def use_study(folder, name):
     study.curves(), study.plan()
     if len(table):
         write_study_page(folder / "page.html", table, study.curves(), title="study")
-    print_runs(table)
+    with contextlib.redirect_stdout(io.StringIO()):
+        print_runs(table)
     damaged = Store(folder, write=True)
     with damaged:
         damaged.set_damage_aside()

@@ -54,6 +54,8 @@ def _edit(random, db, values):
     column = columns[random.integers(len(columns))]
     name = "name" if table == "totals" else "key"
     keys = [row[0] for row in db.execute(f"SELECT {name} FROM {table}")]
+    if not keys:  # an edit before this one has emptied it
+        return
     key = keys[random.integers(len(keys))]
     way = random.random()
     if way < 0.05:
