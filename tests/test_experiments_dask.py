@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
+from latentmdp.errors import ModelError
 from latentmdp.experiments import dask_engine
 from process_tree import needs_proc, wait_until
 from study_kills import HERE, at_peace, bits, finish, run_to_end, start, write_study
@@ -190,3 +191,29 @@ def test_ctrl_c_leaves_no_process(tmp_path):
     assert code == 130, errors
     assert "Traceback" not in errors
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10)
+
+
+@pytest.mark.parametrize("content", [None, "", "no json", "[]", '{"address": 1}', "[" * 100_000])
+def test_a_scheduler_file_that_is_none_is_refused_in_time(tmp_path, content):
+    file = tmp_path / "scheduler.json"
+    if content is not None:
+        file.write_text(content)
+    words = "must be the file of a Dask scheduler, within 0.2 s"
+    with pytest.raises(ModelError, match=words):
+        dask_engine.DaskEngine(1, str(file), connect_seconds=0.2)
+
+
+def test_a_cluster_on_this_machine_listens_to_this_machine_alone():
+    psutil = pytest.importorskip("psutil")
+    engine = dask_engine.DaskEngine(1, None)
+    try:
+        me = psutil.Process()
+        found = [
+            connection.laddr.ip for process in (me, *me.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]  # fmt: skip
+        assert found
+        assert set(found) == {"127.0.0.1"}
+    finally:
+        engine.close()

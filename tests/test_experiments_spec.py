@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -190,3 +191,26 @@ def test_refusals_say_what_and_where(tmp_path, text, words):
         from_text(tmp_path, text)
     assert words in str(caught.value)
     assert "study.toml" in str(caught.value)
+
+
+def test_a_short_file_that_asks_for_millions_is_refused_before_they_are_made(tmp_path):
+    values = list(range(1, 401))
+    path = tmp_path / "huge.toml"
+    path.write_text(
+        f'algorithms = ["random"]\n[[models]]\nname = "m"\n'
+        f'model = "bandit:arms={{a}},contexts={{b}},horizon={{c}}"\n'
+        f"sweep = {{ a = {values}, b = {values}, c = {values} }}\n"
+    )
+    begun = time.perf_counter()
+    with pytest.raises(ModelError, match=r"at most 100,000 combinations .* has 64,000,000"):
+        lm.Study.load(path)
+    assert time.perf_counter() - begun < 5.0  # it was minutes and gigabytes
+
+
+def test_values_that_are_given_twice_count_once(tmp_path):
+    path = tmp_path / "twice.toml"
+    path.write_text(
+        'algorithms = ["random"]\nepisodes = [10, 10.0]\n[[models]]\n'
+        'model = "bandit:arms={a}"\nsweep = { a = [2, 3, 2] }\n'
+    )
+    assert [run.labels["a"] for run in lm.Study.load(path).spec.runs()] == [2, 3]

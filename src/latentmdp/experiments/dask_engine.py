@@ -14,6 +14,7 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
 from typing import Any
 
 from latentmdp._interrupts import interrupts_held
@@ -21,8 +22,10 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import MOST_DEATHS, Finished, died
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.tasks import perform
+from latentmdp.formats.files import reason, refusal
 
 CONNECT_SECONDS = 20.0
+LOOPBACK = "127.0.0.1"  # a cluster on this machine is nobody else's business
 WORKERS_SECONDS = 1.0  # between looks at how many workers there are
 
 
@@ -32,10 +35,32 @@ def perform_text(text: str) -> str:
     return json.dumps(perform(json.loads(text)))
 
 
+def _address_in(file: Path, seconds: float) -> str:
+    """The address in the file that `dask scheduler --scheduler-file` writes when it is ready."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            found = json.loads(file.read_bytes())["address"]
+            if isinstance(found, str):
+                return found
+            wrong = "it has no address"
+        except OSError as error:
+            wrong = reason(error)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            wrong = "it has no address"
+        if time.monotonic() >= until:
+            raise refusal(
+                file, f"must be the file of a Dask scheduler, within {seconds:g} s: {wrong}"
+            )
+        time.sleep(0.1)
+
+
 class DaskEngine:
     """Tasks on the workers of a Dask scheduler."""
 
-    def __init__(self, jobs: int, scheduler: str | None) -> None:
+    def __init__(
+        self, jobs: int, scheduler: str | None, connect_seconds: float = CONNECT_SECONDS
+    ) -> None:
         try:
             import dask
             from distributed import Client, LocalCluster, as_completed
@@ -60,21 +85,23 @@ class DaskEngine:
                 with interrupts_held():  # Ctrl-C comes to the driver alone
                     self._cluster = LocalCluster(
                         n_workers=jobs, threads_per_worker=1, processes=True,
-                        dashboard_address=":0", silence_logs=logging.CRITICAL,
+                        host=LOOPBACK, dashboard_address=f"{LOOPBACK}:0",
+                        silence_logs=logging.CRITICAL,
                     )  # fmt: skip
             except RuntimeError as error:
                 raise ModelError(
                     f"Dask's workers must start; they did not ({error}). They import the program: "
                     "call it below `if __name__ == '__main__':`, or take engine='processes'"
                 ) from None
+        if scheduler is not None and scheduler.endswith(".json"):
+            scheduler = _address_in(Path(scheduler), connect_seconds)
         try:
-            where: dict[str, Any] = {"address": self._cluster or scheduler}
-            if scheduler is not None and scheduler.endswith(".json"):
-                where = {"scheduler_file": scheduler}  # as `dask scheduler` writes it
-            self._client: Any = Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
+            self._client: Any = Client(
+                self._cluster or scheduler, timeout=connect_seconds, set_as_default=False
+            )
         except (OSError, TimeoutError, ValueError) as error:
             raise ModelError(
-                f"Dask's scheduler {scheduler} must answer within {CONNECT_SECONDS:g} s; it did "
+                f"Dask's scheduler {scheduler} must answer within {connect_seconds:g} s; it did "
                 f"not: {error}"
             ) from None
         # results are fetched behind our back: where their worker died, that takes a while

@@ -19,6 +19,7 @@ seed. `[[tasks]]` calls functions in place of learners.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -60,6 +61,7 @@ ALGORITHM = ("name", "algorithm", "python", *OPTIONS)
 WORDS = ("size", "setting", "note")  # about a task, for its page; `size` is what it sweeps
 TASK = ("name", "function", "arguments", "sweep", "seeds", "exponent", *WORDS)
 MOST_SEEDS = 10**7
+MOST_CELLS = 10**5  # combinations of everything but the seed
 
 
 class StudySpec:
@@ -90,6 +92,7 @@ class StudySpec:
         if not self._models and not self._tasks:
             raise document.refusal((), "a study needs models and algorithms, or tasks")
         self._check_names()
+        self._check_size()
         self._check_cells()
 
     def runs(self) -> Iterator[RunSpec]:
@@ -188,6 +191,25 @@ class StudySpec:
                         (part,), f"names of {part} must differ; {name!r} appears twice"
                     )
 
+    def _check_size(self) -> None:
+        """Count the combinations before any is made: a short file can ask for billions."""
+        cells = 0
+        for i, model in enumerate(self._models):
+            swept = _combinations(self._swept(model, ("models", i), COLUMNS))
+            options = (
+                _combinations(self._option_values(model, i, algorithm, j))
+                for j, algorithm in enumerate(self._algorithms)
+            )
+            cells += swept * sum(options)
+        for i, task in enumerate(self._tasks):
+            cells += _combinations(self._swept(task, ("tasks", i), TASK_COLUMNS))
+        if cells > MOST_CELLS:
+            raise self._document.refusal(
+                (),
+                f"a study may have at most {MOST_CELLS:,} combinations of models, swept keys, "
+                f"algorithms and options, besides seeds; this one has {cells:,}: split it",
+            )
+
     def _check_cells(self) -> None:
         """Refuse bad values, and runs that a table could not tell apart, before any work."""
         seen: set[tuple[Any, ...]] = set()
@@ -220,8 +242,8 @@ class StudySpec:
             )
         return range(1)
 
-    def _sweep(self, entry: Plain, where: Where, taken: tuple[str, ...]) -> list[Plain]:
-        """All combinations of the swept keys, none of which may be `taken` by another column."""
+    def _swept(self, entry: Plain, where: Where, taken: tuple[str, ...]) -> dict[str, list[Any]]:
+        """The values of the swept keys, none of which may be `taken` by another column."""
         sweep = entry.get("sweep", {})
         if not isinstance(sweep, dict):
             raise self._document.refusal(
@@ -240,8 +262,7 @@ class StudySpec:
                     raise self._document.refusal(
                         (*where, key), f"{key} must be numbers or text; it has {value!r}"
                     )
-        lists = [_distinct(values) for values in sweep.values()]
-        return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*lists)]
+        return {key: _distinct(values) for key, values in sweep.items()}
 
     # ------------------------------------------------------------------ cells
 
@@ -249,9 +270,9 @@ class StudySpec:
         """Everything but the seed, checked."""
         for i, model in enumerate(self._models):
             seeds = self._seeds((model, ("models", i)), (self._top, ()))
-            for swept in self._sweep(model, ("models", i), COLUMNS):
+            for swept in _product(self._swept(model, ("models", i), COLUMNS)):
                 for j, algorithm in enumerate(self._algorithms):
-                    for options in self._options(model, i, algorithm, j):
+                    for options in _product(self._option_values(model, i, algorithm, j)):
                         try:
                             cell = self._learn_cell(model, swept, algorithm, options)
                             cell.run(next(iter(seeds)))
@@ -260,7 +281,7 @@ class StudySpec:
                         yield cell, seeds
         for i, task in enumerate(self._tasks):
             seeds = self._seeds((task, ("tasks", i)), (self._top, ()))
-            for swept in self._sweep(task, ("tasks", i), TASK_COLUMNS):
+            for swept in _product(self._swept(task, ("tasks", i), TASK_COLUMNS)):
                 try:
                     call = _CallCell(task, swept, self.base)
                 except ModelError as error:
@@ -287,8 +308,10 @@ class StudySpec:
             return ("algorithms", j, name)
         return ("models", i, name) if name in model else (name,)
 
-    def _options(self, model: Plain, i: int, algorithm: Plain, j: int) -> list[Plain]:
-        """All combinations of the options of runs; an algorithm's own come first."""
+    def _option_values(
+        self, model: Plain, i: int, algorithm: Plain, j: int
+    ) -> dict[str, list[Any]]:
+        """The values of each option of runs; an algorithm's own come first."""
         lists: dict[str, list[Any]] = {}
         for name, inner in OPTIONS.items():
             for table in (algorithm, model, self._top, DEFAULTS):
@@ -298,9 +321,7 @@ class StudySpec:
             if lists.get(inner) == []:
                 where = self._place(name, model, i, algorithm, j)
                 raise self._document.refusal(where, f"{name} must have values; it has none")
-        return [
-            dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())
-        ]
+        return lists
 
     def _learn_cell(
         self, model: Plain, swept: Plain, algorithm: Plain, options: Plain
@@ -410,17 +431,36 @@ def filled(template: str, swept: Plain, more: Plain) -> str:
     return re.sub(r"\{(\w+)\}", value, template)
 
 
+def _combinations(lists: dict[str, list[Any]]) -> int:
+    """How many `_product` makes."""
+    return math.prod(len(values) for values in lists.values())
+
+
+def _product(lists: dict[str, list[Any]]) -> Iterator[Plain]:
+    """All combinations, one by one; the last key varies fastest."""
+    for values in itertools.product(*lists.values()):
+        yield dict(zip(lists, values, strict=True))
+
+
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
 def _distinct(value: Any) -> list[Any]:
     """A list of values, each once: a value that is given twice makes no run twice."""
-    found: list[Any] = []
+    found: dict[Any, Any] = {}
     for one in _as_list(value):
-        if one not in found:
-            found.append(one)
-    return found
+        found.setdefault(_identity(one), one)
+    return list(found.values())
+
+
+def _identity(value: Any) -> Any:
+    """Equal exactly for values that `==` calls equal; a list or table stands for itself."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
 
 
 def _whole(value: Any) -> bool:
