@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import time
 from concurrent.futures import CancelledError
@@ -19,7 +20,7 @@ from typing import Any
 
 from latentmdp._interrupts import interrupts_held
 from latentmdp.errors import ModelError
-from latentmdp.experiments.engines import MOST_DEATHS, Finished, died
+from latentmdp.experiments.engines import MOST_DEATHS, STOP_SECONDS, Finished, died, overdue
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.tasks import perform
 from latentmdp.formats.files import reason, refusal
@@ -30,9 +31,14 @@ WORKERS_SECONDS = 1.0  # between looks at how many workers there are
 
 
 def perform_text(text: str) -> str:
-    """A task on a worker: text in, text out, as for processes."""
+    """A task on a worker: text in, text out, as for processes; it is asked to stop in time."""
     os.environ["LATENTMDP_QUIET"] = "1"
-    return json.dumps(perform(json.loads(text)))
+    task, begun = json.loads(text), time.monotonic()
+    limit = math.inf if task.get("time_limit") is None else task["time_limit"]
+    outcome = perform(task, lambda: time.monotonic() - begun > limit)
+    if outcome["state"] == "stopped":
+        outcome = overdue(task, time.monotonic() - begun)
+    return json.dumps(outcome)
 
 
 def _address_in(file: Path, seconds: float) -> str:
@@ -108,6 +114,8 @@ class DaskEngine:
         self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._tasks: dict[Any, Plain] = {}
         self._threads, self._looked_at = 0, 0.0
+        self._begun: dict[str, float] = {}  # when each task was first seen at work, by its key
+        self._limited, self._overdue_looked_at = False, 0.0
         self._stopped = False
 
     def free(self) -> int:
@@ -124,6 +132,7 @@ class DaskEngine:
             perform_text, json.dumps(task), key=f"{task['id']}-{time.monotonic_ns()}", pure=False
         )
         self._tasks[future] = task
+        self._limited |= task["time_limit"] is not None
         self._over.add(future)
 
     def finished(self, seconds: float) -> list[Finished]:
@@ -133,12 +142,17 @@ class DaskEngine:
         if self._stopped:
             tasks, self._tasks = list(self._tasks.values()), {}
             return [(task, {"state": "stopped", "result": {}}) for task in tasks]
+        late = self._end_overdue()
+        if late:
+            return late
         until = time.monotonic() + seconds
         while not self._over.has_ready() and time.monotonic() < until:
             self._check_scheduler()
             time.sleep(0.005)
         found: list[Finished] = []
         for future, result in self._over.next_batch(block=False):
+            if future not in self._tasks:  # it was given up
+                continue
             task = self._tasks.pop(future)
             error = result[1] if isinstance(result, tuple) else result
             if isinstance(result, str):
@@ -153,6 +167,31 @@ class DaskEngine:
                     "start it again"
                 )
             future.release()
+        return found
+
+    def _end_overdue(self) -> list[Finished]:
+        """Replace the workers of tasks that did not stop at the end of their time limit.
+
+        The limit counts from when the task was first seen at work on a worker.
+        """
+        now, found = time.monotonic(), []
+        if now - self._overdue_looked_at < WORKERS_SECONDS or not self._limited:
+            return []
+        self._overdue_looked_at = now
+        at_work = {
+            key: worker for worker, keys in self._ask(self._client.processing).items()
+            for key in keys
+        }  # fmt: skip
+        for future, task in list(self._tasks.items()):
+            if future.key not in at_work or task["time_limit"] is None:
+                continue
+            seconds = now - self._begun.setdefault(future.key, now)
+            if seconds > task["time_limit"] + STOP_SECONDS:
+                del self._tasks[future]
+                self._client.cancel([future], force=True)
+                with suppress(Exception):  # a worker without a nanny cannot be replaced
+                    self._client.restart_workers([at_work[future.key]], timeout=STOP_SECONDS)
+                found.append((task, overdue(task, seconds)))
         return found
 
     def _ask(self, question: Any) -> Any:

@@ -2,7 +2,9 @@
 
 An engine takes tasks while `free` is above 0 and gives back each with its outcome, in any order. A
 worker that dies is replaced and its task done again; a task whose worker died three times is given
-back as failed, with the worker's last words.
+back as failed, with the worker's last words. A task with a `time_limit` that is not over by then is
+asked to stop; after a grace period its worker is replaced, and the task is given back as failed.
+Nothing else is taken as a sign that a worker hangs: compiled kernels do not answer while they run.
 """
 
 import json
@@ -50,10 +52,22 @@ class Engine(Protocol):
 
 def died(words: str) -> Plain:
     """The outcome of a task that its workers did not survive."""
+    return _failed(f"its worker died {MOST_DEATHS} times: {words}")
+
+
+def overdue(task: Plain, seconds: float) -> Plain:
+    """The outcome of a task that was not over within its time limit."""
+    return _failed(
+        f"it was ended after {seconds:.3g} s: the study's run_time_limit is "
+        f"{task['time_limit']:g} s",
+        seconds,
+    )
+
+
+def _failed(text: str, seconds: float = 0.0) -> Plain:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    text = f"its worker died {MOST_DEATHS} times: {words}"
     return {
-        "state": "failed", "result": {"error": text}, "seconds": 0.0, "finished": now,
+        "state": "failed", "result": {"error": text}, "seconds": seconds, "finished": now,
         "made_by": {},
     }  # fmt: skip
 
@@ -61,11 +75,12 @@ def died(words: str) -> Plain:
 class Processes:
     """Processes on this machine, each at one task, started when there is work."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: int, grace_seconds: float = STOP_SECONDS) -> None:
+        self._jobs, self._grace_seconds = jobs, grace_seconds
         self._inbox: queue.SimpleQueue[tuple[_Worker, str | None]] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
         self._deaths: dict[str, int] = {}  # of workers, by the task they were at
+        self._stopping = False  # all of them
         self._false_starts = 0  # workers in a row that have died before they were ready
 
     def free(self) -> int:
@@ -83,25 +98,57 @@ class Processes:
 
     def finished(self, seconds: float) -> list[Finished]:
         """Tasks that are over."""
+        late = self._end_overdue()
+        if late:
+            return late
         try:
             worker, line = self._inbox.get(timeout=seconds)
         except queue.Empty:
+            return []
+        if worker not in self._workers:  # it was replaced
             return []
         if line is None:
             return self._buried(worker)
         message = json.loads(line)
         if "ready" in message:
             worker.ready, self._false_starts = True, 0
+            worker.begun = time.monotonic()
             return []
-        task, worker.task = worker.task, None
+        task = worker.task
         assert task is not None, "an outcome comes after its task"
         self._deaths.pop(task["key"], None)
+        if worker.told_to_stop and not self._stopping:
+            seconds = worker.seconds
+            self._replace(worker)  # it would stop its next task too
+            return [(task, message if message["state"] == "done" else overdue(task, seconds))]
+        worker.task = None
         return [(task, message)]
+
+    def _end_overdue(self) -> list[Finished]:
+        """Ask tasks that are past their limit to stop, and end those that did not."""
+        found = []
+        for worker in list(self._workers):
+            task = worker.task
+            limit = None if task is None else task.get("time_limit")
+            if task is None or limit is None or not worker.ready or worker.seconds <= limit:
+                continue
+            if not worker.told_to_stop:
+                worker.tell_to_stop()
+            elif worker.seconds > limit + self._grace_seconds:
+                found.append((task, overdue(task, worker.seconds)))
+                self._deaths.pop(task["key"], None)
+                self._replace(worker)
+        return found
+
+    def _replace(self, worker: "_Worker") -> None:
+        """End a worker; another one is started when there is work."""
+        self._workers.remove(worker)
+        with interrupts_held():
+            worker.process.kill()
+            worker.end()
 
     def _buried(self, worker: "_Worker") -> list[Finished]:
         """A worker has ended: its task goes to another one, or is given up."""
-        if worker not in self._workers:
-            return []
         self._workers.remove(worker)
         words = worker.last_words()
         if worker.task is None:
@@ -120,8 +167,9 @@ class Processes:
 
     def stop(self) -> None:
         """Ask all tasks to stop."""
+        self._stopping = True
         for worker in self._workers:
-            worker.send({"stop": True})
+            worker.tell_to_stop()
 
     def close(self) -> None:
         """End all workers at once."""
@@ -138,7 +186,8 @@ class _Worker:
 
     def __init__(self, inbox: "queue.SimpleQueue[Any]") -> None:
         self.task: Plain | None = None
-        self.ready = False
+        self.ready, self.told_to_stop = False, False
+        self.begun = time.monotonic()  # when it could begin its task
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         with interrupts_held():  # Ctrl-C comes to the driver alone
             self.process = subprocess.Popen(
@@ -158,8 +207,18 @@ class _Worker:
         inbox.put((self, None))
 
     def begin(self, task: Plain) -> None:
-        self.task = task
+        self.task, self.begun = task, time.monotonic()
         self.send({"task": task})
+
+    def tell_to_stop(self) -> None:
+        """Ask for a checkpoint of its task, and the end of it."""
+        self.told_to_stop = True
+        self.send({"stop": True})
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at its task."""
+        return time.monotonic() - self.begun
 
     def send(self, message: Plain) -> None:
         """Tell it; if it has died, its end is noticed elsewhere."""

@@ -166,6 +166,7 @@ class Runner:
             "kind": "optimum", "key": run.optimum_key, "content": run.optimum,
             "id": f"optimum of {run.labels['model']}", "where": run.where,
             "folder": str(self._folder), "with_policy": self._spec.needs_policies,
+            "time_limit": self._spec.run_time_limit,
         }  # fmt: skip
 
     def _run_task(self, run: RunSpec) -> Plain:
@@ -177,6 +178,7 @@ class Runner:
             "kind": run.kind, "key": run.key, "id": run.id, "content": run.content,
             "where": run.where, "folder": str(self._folder), "files": files,
             "keep": list(dict.fromkeys([*kept, *self._spec.keep])),
+            "time_limit": self._spec.run_time_limit,
         }  # fmt: skip
         if run.optimum_key is not None:
             found = self._store.optimum(run.optimum_key)

@@ -55,7 +55,8 @@ OPTIONS = {
 """Options of a run by their names in the file, and in `learn`."""
 DEFAULTS: Plain = {"episodes": 10**6}
 MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize", "unroll")
-TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits", *OPTIONS)
+TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits",
+       "run_time_limit", *OPTIONS)  # fmt: skip
 MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)
 ALGORITHM = ("name", "algorithm", "python", *OPTIONS)
 WORDS = ("size", "setting", "note")  # about a task, for its page; `size` is what it sweeps
@@ -76,6 +77,7 @@ class StudySpec:
         self.folder = self._text(values, "folder", ())
         self.keep = self._keep(values)
         self.limits = self._limits(values)
+        self.run_time_limit = self._run_time_limit(values)
         self._top = values
         self._sources = ModelSources(base)
         self._models = self._entries("models", MODEL, "model")
@@ -163,6 +165,15 @@ class StudySpec:
                 ("limits",), f"limits must be like {{ short = 1e-9 }}; it is {limits!r}"
             )
         return limits
+
+    def _run_time_limit(self, values: Plain) -> float | None:
+        """Seconds after which a run is ended; None if it may take for ever."""
+        found = values.get("run_time_limit")
+        if found is not None and not (is_number(found) and found > 0):
+            raise self._document.refusal(
+                ("run_time_limit",), f"run_time_limit must be seconds above 0; it is {found!r}"
+            )
+        return found
 
     def _about(self) -> dict[str, Plain]:
         """What the page says about each task, by its name; `exponent` is the one of a theorem."""
