@@ -283,7 +283,9 @@ def test_other_errors_of_the_system_are_one_line(run, monkeypatch):
         raise OSError(28, "No space left on device", "somewhere")
 
     monkeypatch.setattr("latentmdp.commands.show.print_json", full)
-    assert "somewhere: No space left" in only_line(*run("show", MAZE, "--json"))
+    code, output, errors = run("show", MAZE, "--json")
+    assert json.loads(output) == {"error": "somewhere: No space left on device"}
+    assert "somewhere: No space left" in only_line(code, "", errors)
 
     def exhausted(*arguments, **options):
         raise MemoryError

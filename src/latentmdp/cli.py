@@ -4,10 +4,12 @@ Exit code 0 on success, 2 on bad input with one line on standard error, 130 when
 """
 
 import gc
+import json
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -114,16 +116,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; without any, show the help."""
     if not (sys.argv[1:] if arguments is None else arguments):
         arguments = ["--help"]
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         result = _call(arguments)
         sys.stdout.flush()
     except UsageError as error:
         asked = getattr(getattr(error, "ctx", None), "command_path", "latentmdp")
-        return _refuse(f"{error.format_message()} ({asked} --help tells more)")
+        return _refuse(f"{error.format_message()} ({asked} --help tells more)", as_json)
     except ModelError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), as_json)
     except MemoryError:
-        return _refuse("not enough memory")
+        return _refuse("not enough memory", as_json)
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
     except BrokenPipeError:
@@ -133,7 +136,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise stop
         result = _unread()
     except OSError as error:
-        return _refuse(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
+        words = (error.filename, error.strerror or error)
+        return _refuse(": ".join(str(x) for x in words if x), as_json)
     if result == INTERRUPTED:
         print("latentmdp: interrupted", file=sys.stderr)
     return result
@@ -154,9 +158,13 @@ def _call(arguments: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _refuse(text: str) -> int:
-    """One line on standard error, whatever the text holds."""
-    print(f"latentmdp: {printable(' '.join(text.split()))}", file=sys.stderr)
+def _refuse(text: str, as_json: bool) -> int:
+    """One line on standard error, whatever the text holds; and JSON where it was asked for."""
+    line = printable(" ".join(text.split()))
+    print(f"latentmdp: {line}", file=sys.stderr)
+    if as_json:
+        with suppress(OSError):  # the disk that standard output goes to may be what is full
+            print(json.dumps({"error": line}), flush=True)
     return 2
 
 

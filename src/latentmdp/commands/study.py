@@ -125,6 +125,13 @@ def table_command(
             "--out", metavar="FILE", parser=some_path, help="Write it there.", show_default=False
         ),
     ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="Put an apostrophe before text that a spreadsheet would take for a formula.",
+        ),
+    ] = False,
     user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
@@ -137,9 +144,12 @@ def table_command(
         raise typer.BadParameter("--parquet needs --out FILE")
     if out is not None and not (csv or parquet):
         raise typer.BadParameter("--out needs --csv or --parquet")
+    if spreadsheet_safe and not csv:
+        raise typer.BadParameter("--spreadsheet-safe needs --csv")
     found = Study.load(study)
     units = "user" if user_units else "model"
     table = found.curves(units) if curves else found.table(units)
+    table = _without_formulas(table) if spreadsheet_safe else table
     if json:
         print_json({"runs": table.to_dict("records")})
     elif csv or parquet:
@@ -280,6 +290,18 @@ def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
             ) from None
     else:
         write_atomically(out, lambda file: table.to_csv(file, index=False))
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+
+
+def _without_formulas(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Text cells and names of columns as text to a spreadsheet; numbers stay numbers."""
+
+    def guarded(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+
+    return table.map(guarded).rename(columns=guarded)
 
 
 def _units(table: "pd.DataFrame") -> ShownUnits:

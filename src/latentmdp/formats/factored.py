@@ -16,7 +16,7 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.pomdp import Pomdp, Variable, distributions
-from latentmdp.formats.rules import Allowance, Csr, Rules
+from latentmdp.formats.rules import Allowance, Csr, Rules, digits, joint_values
 from latentmdp.repair import Repairs
 
 Values = Mapping[str, Ints]  # by variable
@@ -72,7 +72,7 @@ class JointValues(Sequence[str]):
             return [self[k] for k in range(len(self))[i]]
         if not 0 <= i < len(self):
             raise IndexError(i)
-        index = np.unravel_index(i, self.sizes) if self.sizes else ()
+        index = digits(np.array(i), self.sizes)
         return ", ".join(v[int(k)] for v, k in zip(self.values, index, strict=True))
 
 
@@ -87,12 +87,12 @@ def flatten(model: Factored, allowance: Allowance, repairs: Repairs) -> Pomdp:
     following, T_row, T_prob = _joined(
         [model.next[v.next_name] for v in variables], given, len(row), allowance, repairs
     )
-    T_next = np.ravel_multi_index([following[v.next_name] for v in variables], sizes)
+    T_next = joint_values([following[v.next_name] for v in variables], sizes)
     first, _, first_prob = _joined(
         [model.first[v.name] for v in variables], {}, 1, allowance, repairs
     )
     start = np.zeros(S)
-    start[np.ravel_multi_index([first[v.name] for v in variables], sizes)] = first_prob
+    start[joint_values([first[v.name] for v in variables], sizes)] = first_prob
 
     seen_part = prod(len(v) for v in variables if v.is_seen)
     hidden_part = S // seen_part
@@ -103,11 +103,7 @@ def flatten(model: Factored, allowance: Allowance, repairs: Repairs) -> Pomdp:
     read, Z_row, Z_prob = _joined(
         [model.seen[name] for name in readings], after, A * S, allowance, repairs
     )
-    reading = (
-        np.ravel_multi_index([read[name] for name in readings], counts)
-        if readings
-        else np.zeros(len(Z_row), dtype=np.int64)
-    )
+    reading = joint_values([read[name] for name in readings], counts) + np.zeros_like(Z_row)
     Z_label = Z_row % S // hidden_part * prod(counts) + reading
 
     def reward(action: Ints, state: Ints, next: Ints, label: Ints) -> Floats:
@@ -137,10 +133,7 @@ def flatten(model: Factored, allowance: Allowance, repairs: Repairs) -> Pomdp:
 
 def _split(index: Ints, variables: Mapping[str, Sequence[str]]) -> dict[str, Ints]:
     """The value of each variable, of a joint value."""
-    if not variables:
-        return {}
-    values = np.unravel_index(index, [len(v) for v in variables.values()])
-    return dict(zip(variables, values, strict=True))
+    return dict(zip(variables, digits(index, [len(v) for v in variables.values()]), strict=True))
 
 
 def _joined(
@@ -155,11 +148,7 @@ def _joined(
     for table in _parents_first(tables):
         matrix = _matrix(table, allowance, repairs)
         places = [found[p] if p in found else given[p][case] for p in table.parents]
-        at = (
-            np.ravel_multi_index(places, table.rules.sizes[:-1])
-            if places
-            else np.zeros(len(case), dtype=np.int64)
-        )
+        at = joint_values(places, table.rules.sizes[:-1]) + np.zeros_like(case)
         allowance.check(matrix.count(at), f"all values of {table.variable!r}")
         which, k = matrix.entries(at)
         found = {name: values[which] for name, values in found.items()}

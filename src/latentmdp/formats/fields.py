@@ -139,6 +139,9 @@ class Fields:
         return values
 
 
+MOST_AXES = 32  # of an array; NumPy has a limit of its own, which depends on its version
+
+
 def _from_lists(key: str, value: Any, meaning: str) -> np.ndarray:
     """Nested lists of numbers as an array; text is refused: it would widen every entry."""
     shape: list[int] = []
@@ -149,6 +152,8 @@ def _from_lists(key: str, value: Any, meaning: str) -> np.ndarray:
             raise ModelError(f"{key} must be {meaning} in a regular array")
         shape += lengths
         level = list(chain.from_iterable(level))
+        if len(shape) > MOST_AXES:
+            raise ModelError(f"{key} must be {meaning}; it is nested more than {MOST_AXES} deep")
         if not level:
             return np.zeros(shape)
     kinds = set(map(type, level))

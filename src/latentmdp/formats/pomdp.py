@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.canonical import Floats, Ints, sum_tolerance
 from latentmdp.errors import ModelError
-from latentmdp.formats.rules import Csr
+from latentmdp.formats.rules import Csr, digits
 from latentmdp.repair import Repairs
 
 SUM_TOLERANCE = 1e-5
@@ -67,12 +67,12 @@ class Pomdp:
 
     def values(self, state: int) -> list[str]:
         """The value of every variable in a state."""
-        index = np.unravel_index(state, [len(v) for v in self.variables])
+        index = digits(np.array(state), [len(v) for v in self.variables])
         return [v.values[int(i)] for v, i in zip(self.variables, index, strict=True)]
 
     def columns(self) -> list[Ints]:
         """`(S,)` for every variable: its value, as a number, in each state."""
-        return list(np.unravel_index(np.arange(self.S), [len(v) for v in self.variables]))
+        return digits(np.arange(self.S), [len(v) for v in self.variables])
 
 
 def distributions(matrix: Csr, name_of_row: Callable[[int], str], repairs: Repairs) -> Csr:

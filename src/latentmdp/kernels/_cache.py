@@ -134,8 +134,8 @@ def _warn_not_kept(error: OSError, base: Path) -> None:
 
 
 def _reason(error: OSError, place: Path) -> str:
-    """What went wrong, with the path."""
-    return f"{error.filename or place}: {error.strerror}" if error.strerror else str(error)
+    """What went wrong in the folder; the same words for all files in it, to be said once."""
+    return f"{place}: {error.strerror}" if error.strerror else str(error)
 
 
 @cache
