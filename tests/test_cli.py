@@ -1,5 +1,6 @@
 """The command line: what it prints where, exit codes, one line per error."""
 
+import json
 import os
 import re
 
