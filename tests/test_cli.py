@@ -292,7 +292,9 @@ def test_other_errors_of_the_system_are_one_line(run, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("latentmdp.commands.show.print_json", exhausted)
-    assert "not enough memory" in only_line(*run("show", MAZE, "--json"))
+    code, output, errors = run("show", MAZE, "--json")
+    assert json.loads(output) == {"error": "not enough memory"}
+    assert only_line(code, "", errors) == "latentmdp: not enough memory\n"
 
 
 def test_an_interrupt_is_one_line(run, monkeypatch):
