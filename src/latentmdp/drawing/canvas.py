@@ -1,11 +1,11 @@
 """Axes, colours, names and files: what all pictures share."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
+from latentmdp.formats.files import write_atomically
 from latentmdp.horizons import is_infinite
 from latentmdp.printing import printable
 
@@ -33,7 +33,7 @@ def new_axes(width: float = 6.4, height: float = 5.2) -> "Axes":
 
 
 def write(figure: "Figure | None", path: str | Path) -> Path:
-    """Save the figure, first to a temporary name, then by rename."""
+    """Save the figure, all or nothing."""
     assert figure is not None
     path = Path(path)
     if path.suffix.lower() not in PICTURE_ENDINGS:
@@ -42,12 +42,8 @@ def write(figure: "Figure | None", path: str | Path) -> Path:
         )
     if not path.parent.is_dir():
         raise ModelError(f"the folder of the picture must exist; {path.parent} does not")
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        figure.savefig(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    ending = path.suffix.lower().removeprefix(".")
+    write_atomically(path, lambda file: figure.savefig(file, format=ending))
     return path
 
 

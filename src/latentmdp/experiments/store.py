@@ -96,6 +96,7 @@ class Store:
             try:
                 self._check_schema(db, write)
                 if write:
+                    db.execute("PRAGMA journal_mode=WAL")
                     db.execute("PRAGMA synchronous=FULL")
             except BaseException:
                 db.close()
@@ -108,7 +109,8 @@ class Store:
         for leftover in self.path.parent.glob(f"{new.name}*"):
             leftover.unlink()
         with closing(_connect(new, "rwc")) as db:
-            db.execute("PRAGMA journal_mode=WAL")
+            # without a log of its own, whose part of the contents could be lost when it is closed
+            db.execute("PRAGMA journal_mode=DELETE")
             db.execute("PRAGMA synchronous=FULL")
             for statement in _SCHEMA:
                 db.execute(statement)
@@ -225,10 +227,11 @@ class Store:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # SQLite has ended it itself where the disk is full
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def _count(self, table: str, digest: str, before: str | None) -> None:
         """Add a row to the totals of its table, and take out the one that it replaces."""
