@@ -1,0 +1,5 @@
+"""Advice in the middle of an episode: Q-values at a belief, and what to do there."""
+
+from latentmdp.advice.values import BeliefValues, q_values
+
+__all__ = ["BeliefValues", "q_values"]
