@@ -60,7 +60,9 @@ def likelihoods(model: LatentMDP, state: int, action: int, next: int, symbol: in
     if symbol >= 0:
         outcomes = outcomes[model.symbol[outcomes] == symbol]
     row = np.searchsorted(model.indptr, outcomes, side="right") - 1
-    return np.bincount(row // (model.S * model.A), model.prob[outcomes], minlength=model.M)
+    found = np.zeros(model.M)
+    np.add.at(found, row // (model.S * model.A), model.prob[outcomes])
+    return found
 
 
 def reach_weights(model: AnyModel, policy: "PolicyGraph") -> Floats:
