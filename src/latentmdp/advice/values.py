@@ -1,9 +1,10 @@
 """Bounds on the Q-values at a step, state and belief: what each action is worth from there on.
 
 Below: each node of a policy is an alpha vector at its step and state, so the best node there is a
-value that can be had from any belief; one-step look-ahead on it gives a lower bound for each
-action. The action with the largest one is worth at least the best node, and so is going on in this
-way at each later step. Above: from the next step on, the context is known.
+value that can be had from any belief. So is the best of the policies that are optimal in a single
+context, which have nodes everywhere. One-step look-ahead on the best of all these gives a lower
+bound for each action. The action with the largest one is worth at least the best node, and so is
+going on in this way at each later step. Above: from the next step on, the context is known.
 """
 
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.alpha_vectors import AlphaVectors
+from latentmdp.alpha_vectors import AlphaVectors, value_vectors
 from latentmdp.canonical import Floats, Ints
 from latentmdp.either_kind import AnyModel, place
 from latentmdp.errors import ModelError
@@ -19,7 +20,9 @@ from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP
 from latentmdp.planning.baselines import context_values
 from latentmdp.planning.stationary_grid import known_contexts
+from latentmdp.policy import PolicyGraph
 
+MOST_OWN_BYTES = 2**28  # of the values of each context's own policy in all contexts
 BELIEF_TOLERANCE = 1e-6  # what the probabilities of a belief may miss 1 by
 
 
@@ -34,9 +37,10 @@ class Following(NamedTuple):
 def q_values(model: AnyModel, policy: Any, step: int, state: int, belief: Any) -> Floats:
     """`(A, 2)` lower and upper bounds of the Q-values at a step, state and belief.
 
-    The lower one is had by the action and then `policy` (a plan, a graph, a table), where the
-    belief is carried on at each step. Actions that are unavailable have NaN. For many beliefs make
-    one `BeliefValues(model, policy)` and ask its `q`.
+    The lower one can be had by the action and going on by these bounds, the belief carried on:
+    at least what the best node of `policy` (a plan, a graph, a table) at the next step and state
+    is worth. Actions that are unavailable have NaN. For many beliefs make one
+    `BeliefValues(model, policy)` and ask its `q`.
 
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -50,8 +54,8 @@ def q_values(model: AnyModel, policy: Any, step: int, state: int, belief: Any) -
 class BeliefValues:
     """Bounds on values at any step, state and belief, by the nodes of a policy.
 
-    Making one costs an evaluation of the policy and the solution of each context, at the first
-    question; a question costs `A` times the observations, nodes and contexts.
+    The first question costs an evaluation of the policy and the solution of each context; each one
+    costs `A` times the observations, nodes and contexts.
     """
 
     def __init__(self, model: AnyModel, policy: Any) -> None:
@@ -64,16 +68,46 @@ class BeliefValues:
         return self.vectors.model
 
     @cached_property
+    def _contexts(self) -> tuple[Floats, Ints]:
+        """Each context as a problem of its own: values and actions, `(H + 1, M, S), (H, M, S)`.
+
+        `(1, M, S)` both, without a last step.
+        """
+        if is_infinite(self.rows.horizon):
+            actions, values, _ = known_contexts(self.rows, lambda: False)
+            return values[None], actions[None]
+        return context_values(self.rows)
+
+    @property
     def known(self) -> Floats:
         """`(H + 1, M, S)` values of knowing the context; `(1, M, S)` without a last step."""
-        if is_infinite(self.rows.horizon):
-            return known_contexts(self.rows, lambda: False)[1][None]
-        return context_values(self.rows)[0]
+        return self._contexts[0]
+
+    @cached_property
+    def _own(self) -> Floats:
+        """`(H, S, K, M)` what the policy that is optimal in one of `K` contexts earns in each.
+
+        `K` is 0 where this would not fit into `MOST_OWN_BYTES`.
+        """
+        model, actions = self.rows, self._contexts[1]
+        contexts = np.flatnonzero(model.w > 0.0)
+        steps = len(actions)
+        if 8 * steps * model.S * len(contexts) * model.M > MOST_OWN_BYTES:
+            contexts = contexts[:0]
+        found = np.empty((steps, model.S, len(contexts), model.M))
+        for k, m in enumerate(contexts):
+            policy = PolicyGraph.from_table(actions[:, m], is_infinite(model.horizon))
+            found[:, :, k] = value_vectors(model, policy)[0].reshape(steps, model.S, model.M)
+        return found
 
     def lower(self, step: int, state: int, belief: Any) -> float:
-        """The value of the best node at a step, state and belief."""
-        step, state, weight = self._checked(step, state, belief)
-        return self.vectors.best(step, state, weight)[0]
+        """What can be had at a step, state and belief: by the best node, or a context's policy."""
+        return self._lower(*self._checked(step, state, belief))
+
+    def _lower(self, step: int, state: int, weight: Floats) -> float:
+        own = self._own[0 if is_infinite(self.rows.horizon) else step, state]
+        best_node = self.vectors.best(step, state, weight)[0]
+        return max(best_node, float(np.max(own @ weight, initial=-np.inf)))
 
     def q(self, step: int, state: int, belief: Any) -> Floats:
         """`(A, 2)` lower and upper bounds of each action's value; NaN where it is unavailable."""
@@ -101,7 +135,7 @@ class BeliefValues:
             later = step + 1
         seen = following(model, state, action, weight)
         for nxt, after in zip(seen.next.tolist(), seen.weight, strict=True):
-            low += model.discount * self.vectors.best(later, nxt, after)[0]
+            low += model.discount * self._lower(later, nxt, after)
             high += model.discount * float(after @ self.known[later, :, nxt])
         return low, max(low, high)  # they may cross by rounding error
 
