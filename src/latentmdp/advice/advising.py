@@ -35,7 +35,7 @@ class Adviser:
     `policy` is a plan, a policy or a table of actions. Where the policy was left it plans again,
     for at most `time_limit` seconds and `work_limit` units of work: the same history gives the
     same advice as long as the work ends in time. `time_limit=0`: look-ahead alone. None: no limit
-    on time.
+    on time. `accept_unexpected`: see `observe`.
 
     >>> from latentmdp import make, plan
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -53,6 +53,7 @@ class Adviser:
         *,
         time_limit: float | None = TIME_LIMIT,
         work_limit: int = WORK_LIMIT,
+        accept_unexpected: bool = False,
     ) -> None:
         if not isinstance(model, AnyModel):
             raise ModelError(f"an adviser needs a LatentMDP; it is a {type(model).__name__}")
@@ -62,6 +63,7 @@ class Adviser:
             raise ModelError(f"work_limit must be a number of at least 1; it is {work_limit!r}")
         self.model = model
         self.time_limit, self.work_limit = time_limit, int(work_limit)
+        self.accept_unexpected = bool(accept_unexpected)
         self._values = BeliefValues(model, policy)
         self._graph: PolicyGraph = self._values.vectors.policy
         self._upper_at_start = _upper_of_plan(policy)
@@ -69,7 +71,7 @@ class Adviser:
 
     # ------------------------------------------------------------------ one episode
 
-    def start(self, state: int | str, *, accept_unexpected: bool = False) -> int:
+    def start(self, state: int | str, *, accept_unexpected: bool | None = None) -> int:
         """Begin an episode in a state; returns the action to take.
 
         A first state that the model does not have is refused; with `accept_unexpected` it says
@@ -78,7 +80,7 @@ class Adviser:
         at = self._number("state", state, self.model.S, self.model.state_names)
         weight = self.model.w * self.model.nu[:, at]
         expected = bool(weight.any())
-        if not expected and not accept_unexpected:
+        if not expected and not self._accepts(accept_unexpected):
             first = np.flatnonzero((self.model.w @ self.model.nu) > 0)
             raise ModelError(
                 f"the first state must be one that some context begins in ({_listed(first)}); it "
@@ -106,7 +108,7 @@ class Adviser:
         action: int | str | None = None,
         reward: float | None = None,
         *,
-        accept_unexpected: bool = False,
+        accept_unexpected: bool | None = None,
     ) -> int | None:
         """What was seen, and what was done if it was not the advice; returns the next action.
 
@@ -114,9 +116,10 @@ class Adviser:
         where rewards are seen and contexts that are still possible pay differently.
 
         What no context that is still possible can show is refused. With `accept_unexpected` the
-        belief becomes what this observation leaves of the contexts' weights by itself (all of
-        them, if no context can show it).
+        belief becomes what this observation leaves of the contexts' weights by itself; what no
+        context can ever show says nothing, and the belief stays as it is.
         """
+        accept = self._accepts(accept_unexpected)
         advised = self._advised()
         nxt = self._number("next state", next_state, self.model.S, self.model.state_names)
         done = advised
@@ -127,16 +130,13 @@ class Adviser:
             raise ModelError(f"the reward must be a number; it is {reward!r}")
         transition = self._state, done, nxt
         symbol = symbol_seen(
-            self.model, self._belief, self._step, transition, reward,
-            accept_unexpected=accept_unexpected,
+            self.model, self._belief, self._step, transition, reward, accept_unexpected=accept,
         )  # fmt: skip
         found = belief_after(self.model, self._belief, self._step, transition, symbol)
         expected = found is not None
         if found is None:  # accepted: what the observation by itself leaves
             found = belief_after(self.model, self.model.w, self._step, transition, symbol)
-        if found is None:
-            found = belief_after(self.model, self.model.w, self._step, transition, -1)
-        self._belief = _floored(self.model.w) if found is None else found
+        self._belief = self._belief if found is None else found
         node, step = self._node, self._step
         self._step, self._state, self._upper = step + 1, nxt, np.inf
         self._action = None
@@ -240,6 +240,7 @@ class Adviser:
                 "action": self._action, "node": self._node, "planned_at": planned_at,
                 "upper": None if np.isinf(self._upper) else self._upper,
                 "time_limit": self.time_limit, "work_limit": self.work_limit,
+                "accept_unexpected": self.accept_unexpected,
                 "made_for": digest_of(self.model, self._graph),
             }
         )  # fmt: skip
@@ -248,7 +249,8 @@ class Adviser:
     def from_state(cls, model: AnyModel, policy: Any, state: Mapping[str, Any]) -> "Adviser":
         """An adviser that goes on where `state()` was taken, with the same advice."""
         found = checked_state(model, state)
-        self = cls(model, policy, time_limit=found["time_limit"], work_limit=found["work_limit"])
+        options = ("time_limit", "work_limit", "accept_unexpected")
+        self = cls(model, policy, **{name: found[name] for name in options})
         if found["made_for"] != digest_of(model, self._graph):
             raise ModelError(
                 "the state must be of an adviser for this model and policy; it was saved with "
@@ -317,6 +319,9 @@ class Adviser:
             )
         return self._action
 
+    def _accepts(self, given: bool | None) -> bool:
+        return self.accept_unexpected if given is None else bool(given)
+
     def _check_begun(self) -> None:
         if not self._begun:
             raise ModelError("the episode must have begun: start(state) comes first")
@@ -344,9 +349,13 @@ def adviser(
     *,
     time_limit: float | None = TIME_LIMIT,
     work_limit: int = WORK_LIMIT,
+    accept_unexpected: bool = False,
 ) -> Adviser:
     """An `Adviser` for a plan, a policy or a table of actions in a model."""
-    return Adviser(model, policy, time_limit=time_limit, work_limit=work_limit)
+    return Adviser(
+        model, policy, time_limit=time_limit, work_limit=work_limit,
+        accept_unexpected=accept_unexpected,
+    )  # fmt: skip
 
 
 def _upper_of_plan(policy: Any) -> float:

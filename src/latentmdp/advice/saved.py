@@ -7,7 +7,7 @@ from typing import Any
 from latentmdp.advice.values import checked_belief
 from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
-from latentmdp.formats.schema import LARGEST_WHOLE, TEXT, Table, fitting, number, whole
+from latentmdp.formats.schema import LARGEST_WHOLE, TEXT, Table, fitting, number, truth, whole
 from latentmdp.horizons import is_infinite
 from latentmdp.policy import POLICY_PARTS, PolicyGraph
 
@@ -21,7 +21,7 @@ STATE: Table = {
     "belief": number("M", low=0.0, high=1.0 + 1e-6),
     "action": whole(below="A", optional=True), "node": whole(optional=True),
     "upper": number(optional=True), "time_limit": number(low=0.0, optional=True),
-    "work_limit": whole(low=1), "made_for": TEXT,
+    "work_limit": whole(low=1), "accept_unexpected": truth(), "made_for": TEXT,
 }  # fmt: skip
 
 

@@ -15,14 +15,17 @@ in every episode, and a row without visits has no estimate at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.alpha_vectors import AlphaVectors
+from latentmdp.belief import initial_belief
 from latentmdp.canonical import Array
 from latentmdp.counts import Counts
-from latentmdp.cursor import Cursor
+from latentmdp.cursor import Cursor, belief_after
 from latentmdp.errors import ModelError
+from latentmdp.learning.estimated import estimated_model
 from latentmdp.learning.knowledge import Knowledge, Step
 from latentmdp.learning.solvers import Answer, check_affordable, make_solver
 from latentmdp.learning.spec import Spec
@@ -41,6 +44,7 @@ from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits, playable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from latentmdp.advice import Adviser
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.known import Known
@@ -83,6 +87,7 @@ class Learner:
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
+        self._vectors: AlphaVectors | None = None  # in the estimated model, once it is needed
         self.policy: PolicyGraph = None  # type: ignore[assignment]
         self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
@@ -100,7 +105,9 @@ class Learner:
     def step(self, reward: float, next_state: int, action: int | None = None) -> int | None:
         """What came of the action; returns the next one, or None after the last step.
 
-        `action`: the one really taken, if it was not the one asked for.
+        `action`: the one really taken, if it was not the one asked for. A policy with memory then
+        goes on at the node of this step and state that is worth most at the belief, by the
+        learner's estimate (`estimated.py`).
         """
         if self._path is None or self._cursor is None or len(self._path) == self.known.H:
             raise ModelError(
@@ -122,9 +129,34 @@ class Learner:
         self._state = nxt  # l. 6; after the last step l. 10
         if len(self._path) == self.known.H:
             return None
-        if played != asked:
-            symbol = -1  # off the policy: go on from the default node
-        return self._cursor.observe(nxt, symbol=symbol)  # l. 8
+        if played == asked or self.policy.is_markov:
+            return self._cursor.observe(nxt, action=played, symbol=symbol)  # l. 8
+        self._cursor.node = self._node_by_belief()  # what the policy remembers does not hold
+        return self._cursor.action
+
+    def _node_by_belief(self) -> int:
+        """The node of the present step and state that is worth most, by the learner's estimate."""
+        assert self._path is not None
+        if self._vectors is None:
+            self._vectors = AlphaVectors(estimated_model(self.known, self.counts), self.policy)
+        model = self._vectors.model
+        belief = initial_belief(model, self._path[0][0])
+        belief = model.w if belief is None else belief
+        for state, action, reward, nxt in self._path:
+            symbol = model.symbol_of(state, action, nxt, reward)
+            found = belief_after(model, belief, 0, (state, action, nxt), symbol)
+            belief = belief if found is None else found  # what was never seen says nothing
+        return self._vectors.best(len(self._path), self._state, belief)[1]
+
+    def adviser(self, **options: Any) -> Adviser:
+        """What to do step by step by the policy in force, in the model as estimated by now.
+
+        See `lm.adviser`; what was never seen is accepted, and says nothing about the context.
+        """
+        from latentmdp.advice import Adviser  # which plans
+
+        model = estimated_model(self.known, self.counts)
+        return Adviser(model, self.policy, **{"accept_unexpected": True, **options})
 
     def end(self, context: int) -> bool:
         """The context, told in hindsight; returns whether the solver was called."""
@@ -139,7 +171,7 @@ class Learner:
             if n & (n - 1) == 0:  # l. 13: a power of two
                 triggered.append(row)  # l. 14
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
-        self._path = self._cursor = None
+        self._path = self._cursor = self._vectors = None
         self.episode += 1
         # rewards seen for the first time are numbered anew, and the policy looks at the numbers
         if triggered or news or self.spec.every_episode:  # l. 17
@@ -246,7 +278,7 @@ class Learner:
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
         self.solver = make_solver(self.spec, self.known, self.random, in_force, self.settings)
         self.solver.restore(state["solver"], self.counts)
-        self._path = self._cursor = None
+        self._path = self._cursor = self._vectors = None
         if "path" in state:
             self._path = list(state["path"])
             self._state = state["at"]
