@@ -14,6 +14,7 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
+from latentmdp.planning.belief_free import default_table
 from latentmdp.planning.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
@@ -80,8 +81,9 @@ def plan_history(
         allowed = Allowed(relative, ROUNDING_GAP * scale)
         search: HistorySearch = kind(observations, start, model.H, corners)
         best_context = int(np.argmax(model.w))
-        table = corners.action[:, :, best_context].astype(np.int64)
-        maker = PolicyMaker(model, table, best_context, budget, memory)
+        corner = corners.action[:, :, best_context].astype(np.int64)
+        table = default_table(model, corner, budget)
+        maker = PolicyMaker(model, table, best_context if table is corner else -1, budget, memory)
         target, shrink = allowed, 0.9
         while True:
             status = _run(search, target, budget, memory, report, maker)
