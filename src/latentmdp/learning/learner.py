@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.alpha_vectors import AlphaVectors
-from latentmdp.belief import initial_belief
 from latentmdp.canonical import Array
 from latentmdp.counts import Counts
-from latentmdp.cursor import Cursor, belief_after
+from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
 from latentmdp.learning.estimated import estimated_model
 from latentmdp.learning.knowledge import Knowledge, Step
@@ -48,6 +46,9 @@ if TYPE_CHECKING:
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.known import Known
+
+
+OVERRIDE_WORK = 100_000  # of planning the rest of an overridden episode; at most 0.1 s or so
 
 
 class Learner:
@@ -87,7 +88,7 @@ class Learner:
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
-        self._vectors: AlphaVectors | None = None  # in the estimated model, once it is needed
+        self._adviser: Adviser | None = None  # of an episode in which another action was taken
         self.policy: PolicyGraph = None  # type: ignore[assignment]
         self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
@@ -105,15 +106,15 @@ class Learner:
     def step(self, reward: float, next_state: int, action: int | None = None) -> int | None:
         """What came of the action; returns the next one, or None after the last step.
 
-        `action`: the one really taken, if it was not the one asked for. A policy with memory then
-        goes on at the node of this step and state that is worth most at the belief, by the
-        learner's estimate (`estimated.py`).
+        `action`: the one really taken, if it was not the one asked for. What a policy with memory
+        remembers does not hold then: the rest of the episode is played by an adviser, from the
+        belief in the model as estimated by now (`adviser`).
         """
         if self._path is None or self._cursor is None or len(self._path) == self.known.H:
             raise ModelError(
                 f"step must follow begin, at most {self.known.H} times; {self._where()}"
             )
-        asked = self._cursor.action
+        asked = self._asked(self._cursor)
         played = asked if action is None else self._checked("action", action, self.known.A)
         allowed = self.known.allowed
         if allowed is not None and not allowed[self._state, played]:
@@ -129,24 +130,40 @@ class Learner:
         self._state = nxt  # l. 6; after the last step l. 10
         if len(self._path) == self.known.H:
             return None
-        if played == asked or self.policy.is_markov:
+        if self._adviser is None and (played == asked or self.policy.is_markov):
             return self._cursor.observe(nxt, action=played, symbol=symbol)  # l. 8
-        self._cursor.node = self._node_by_belief()  # what the policy remembers does not hold
-        return self._cursor.action
+        self._cursor.node = int(self.policy.default[len(self._path), nxt])
+        if self._adviser is None:
+            self._adviser = self._adviser_after(self._path)
+        else:
+            self._adviser.observe(nxt, played, reward)
+        return self._adviser.action
 
-    def _node_by_belief(self) -> int:
-        """The node of the present step and state that is worth most, by the learner's estimate."""
-        assert self._path is not None
-        if self._vectors is None:
-            self._vectors = AlphaVectors(estimated_model(self.known, self.counts), self.policy)
-        model = self._vectors.model
-        belief = initial_belief(model, self._path[0][0])
-        belief = model.w if belief is None else belief
-        for state, action, reward, nxt in self._path:
-            symbol = model.symbol_of(state, action, nxt, reward)
-            found = belief_after(model, belief, 0, (state, action, nxt), symbol)
-            belief = belief if found is None else found  # what was never seen says nothing
-        return self._vectors.best(len(self._path), self._state, belief)[1]
+    def _asked(self, cursor: Cursor) -> int:
+        """The action asked for, by whoever plays the rest of the episode."""
+        if self._adviser is None or self._adviser.action is None:
+            return cursor.action
+        return self._adviser.action
+
+    def _adviser_after(self, path: list[Step]) -> Adviser:
+        """An adviser that knows what was done and seen; by work alone, so that it repeats."""
+        adviser = self.adviser(time_limit=None, work_limit=OVERRIDE_WORK)
+        adviser.start(path[0][0])
+        for _, action, reward, nxt in path:
+            adviser.observe(nxt, action, reward)
+        return adviser
+
+    def _was_overridden(self, path: list[Step]) -> bool:
+        """Whether another action was taken than the policy's, in an episode that is resumed."""
+        if not path or self.policy.is_markov:
+            return False
+        cursor, total = self.policy.cursor(path[0][0]), 0.0
+        for state, action, reward, nxt in path:
+            total += reward
+            if action != cursor.action:
+                return True
+            cursor.observe(nxt, symbol=self.knowledge.symbol(state, action, nxt, reward, total))
+        return False
 
     def adviser(self, **options: Any) -> Adviser:
         """What to do step by step by the policy in force, in the model as estimated by now.
@@ -171,7 +188,7 @@ class Learner:
             if n & (n - 1) == 0:  # l. 13: a power of two
                 triggered.append(row)  # l. 14
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
-        self._path = self._cursor = self._vectors = None
+        self._path = self._cursor = self._adviser = None
         self.episode += 1
         # rewards seen for the first time are numbered anew, and the policy looks at the numbers
         if triggered or news or self.spec.every_episode:  # l. 17
@@ -181,7 +198,7 @@ class Learner:
 
     def cancel(self) -> None:
         """Drop the episode under way; nothing of it is counted."""
-        self._path = self._cursor = None
+        self._path = self._cursor = self._adviser = None
 
     def update(self, changed: Array) -> bool:
         """Ask the solver for the next policy; the rows `changed` have new snapshots.
@@ -278,11 +295,13 @@ class Learner:
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
         self.solver = make_solver(self.spec, self.known, self.random, in_force, self.settings)
         self.solver.restore(state["solver"], self.counts)
-        self._path = self._cursor = self._vectors = None
+        self._path = self._cursor = self._adviser = None
         if "path" in state:
             self._path = list(state["path"])
             self._state = state["at"]
             self._cursor = Cursor(self.policy, state["node"])
+            if len(self._path) < self.known.H and self._was_overridden(self._path):
+                self._adviser = self._adviser_after(self._path)
         return self
 
     def save(self, path: PathLike) -> None:
