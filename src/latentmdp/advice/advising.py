@@ -10,6 +10,7 @@ there it takes the better of two, by what is proven of them:
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Adviser:
         self.accept_unexpected = bool(accept_unexpected)
         self._values = BeliefValues(model, policy)
         self._graph: PolicyGraph = self._values.vectors.policy
-        self._upper_at_start = _upper_of_plan(policy)
+        self._upper_at_start = _upper_of_plan(model, policy)
         self._begun = False
 
     # ------------------------------------------------------------------ one episode
@@ -199,8 +200,8 @@ class Adviser:
     def values(self) -> Floats:
         """`(A, 2)` bounds of what each action is worth from here on, the belief carried on.
 
-        NaN for actions that are unavailable. The lower bound is had by the action and this advice
-        afterwards; the upper one holds for every way to go on.
+        Lower: what can be had by the action and going on by look-ahead or by the plan that is
+        followed. Upper: it holds for every way to go on. NaN for actions that are unavailable.
         """
         advised = self._advised()
         found = self._values.q_at(self._values_step, self._place, self._belief)
@@ -241,9 +242,13 @@ class Adviser:
                 "upper": None if np.isinf(self._upper) else self._upper,
                 "time_limit": self.time_limit, "work_limit": self.work_limit,
                 "accept_unexpected": self.accept_unexpected,
-                "made_for": digest_of(self.model, self._graph),
+                "made_for": self._made_for,
             }
         )  # fmt: skip
+
+    @cached_property
+    def _made_for(self) -> str:
+        return digest_of(self.model, self._graph)
 
     @classmethod
     def from_state(cls, model: AnyModel, policy: Any, state: Mapping[str, Any]) -> "Adviser":
@@ -251,7 +256,7 @@ class Adviser:
         found = checked_state(model, state)
         options = ("time_limit", "work_limit", "accept_unexpected")
         self = cls(model, policy, **{name: found[name] for name in options})
-        if found["made_for"] != digest_of(model, self._graph):
+        if found["made_for"] != self._made_for:
             raise ModelError(
                 "the state must be of an adviser for this model and policy; it was saved with "
                 "others"
@@ -358,10 +363,10 @@ def adviser(
     )  # fmt: skip
 
 
-def _upper_of_plan(policy: Any) -> float:
-    """What a plan proves of every policy, in an episode."""
+def _upper_of_plan(model: AnyModel, policy: Any) -> float:
+    """What a plan for this very model proves of every policy, in an episode."""
     if isinstance(policy, Plan) and policy.policy_class == "history":
-        return policy.upper
+        return policy.upper if policy.model_digest == model.digest else np.inf
     return np.inf
 
 

@@ -8,10 +8,10 @@ one is found). A few sweeps of coordinate ascent from the baseline `wsu` find it
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Floats, Ints
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
-from latentmdp.planning.baselines import TABLES
+from latentmdp.planning.baselines import TABLES, row_values
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.climber import Climber
 from latentmdp.planning.markov_view import markov_view
@@ -63,17 +63,29 @@ def default_table(model: LatentMDP, table: Ints, budget: Budget) -> Ints:
     return best
 
 
-def default_actions(model: LatentMDP, table: Ints, budget: Budget) -> Ints:
-    """`(S,)` the same without a last step: ascent from `table`, for a few evaluations."""
+def default_actions(model: LatentMDP, table: Ints, known: Floats, budget: Budget) -> Ints:
+    """`(S,)` the same without a last step: ascent for a few evaluations.
+
+    From `table`, or from the best action if the context is told next; `known (M, S)` is what that
+    is worth in each.
+    """
     from latentmdp.planning.stationary_markov import plan_stationary_markov  # which imports this
 
+    told = np.einsum("m,msa->sa", model.w, row_values(model, known)).argmax(axis=1)
+    best, worth = table, _worth(model, table)
+    if (value := _worth(model, told)) > worth + GAIN * abs(worth):
+        best, worth = told, value
     limit = None if budget.time_limit is None else TIME_SHARE * budget.time_limit
     evaluation = 4 * model.M * model.S * model.A  # what the ascent takes one for
     found = plan_stationary_markov(
-        model, method="ascent", warm=table, time_limit=limit, work_limit=EVALUATIONS * evaluation
+        model, method="ascent", warm=best, time_limit=limit, work_limit=EVALUATIONS * evaluation
     )
-    alone = PolicyGraph.from_table(table, stationary=True)
-    first = discounted_values(model, alone, variances=False)[0][alone.root].T
-    worth = float((model.w[:, None] * model.nu * first).sum())
     better = found.lower > worth + GAIN * abs(worth)
-    return found.policy.table[0] if better else table
+    return found.policy.table[0] if better else best
+
+
+def _worth(model: LatentMDP, table: Ints) -> float:
+    """The value of a table without a last step."""
+    policy = PolicyGraph.from_table(table, stationary=True)
+    first = discounted_values(model, policy, variances=False)[0][policy.root].T
+    return float((model.w[:, None] * model.nu * first).sum())

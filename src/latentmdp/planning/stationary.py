@@ -67,7 +67,8 @@ def plan_stationary(
         budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
-        search.default_table = default_actions(model, search.default_table, budget)
+        known = corners.grid.upper[0].T  # (M, S)
+        search.default_table = default_actions(model, search.default_table, known, budget)
         scale = max(float(np.abs(corners.grid.upper).max()), 1e-300)
         allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
         target, further = allowed, 0.9

@@ -35,7 +35,7 @@ class StationarySearch(GrowingTree):
     ) -> None:
         super().__init__(observations, start, S)
         self.store, self.grids = store, [corners]
-        self.default_table: Ints = store.action[self._likeliest() * S :][:S].copy()  # (S,)
+        self.default_table = self._best_corner()  # (S,) actions
         self.stop: StopCheck = bool  # whether to stop building a grid; what it makes costs time
         tighten_leaves(self.tree, corners.grid, 0, 0, self.nodes)
         if len(corners.grid.belief) > 1:
@@ -135,9 +135,13 @@ class StationarySearch(GrowingTree):
             default[None], stationary=True,
         )  # fmt: skip
 
-    def _likeliest(self) -> int:
-        """The likeliest context."""
-        return int(np.argmax(self.start.prob @ self.start.belief))
+    def _best_corner(self) -> Ints:
+        """The policy that is optimal in one context and worth most."""
+        M = self.observations.likelihood.shape[1]
+        alpha = self.store.alpha[: M * self.S].reshape(M, self.S, M)[:, self.start.state]
+        worth = np.einsum("n,nm,knm->k", self.start.prob, self.start.belief, alpha)
+        first = int(np.argmax(worth)) * self.S
+        return self.store.action[first : first + self.S].astype(np.int64)
 
     def _closure(self, wanted: Ints) -> tuple[Ints, Ints]:
         """All stored nodes that these lead to, the last made first, and where each stands."""
