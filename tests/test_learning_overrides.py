@@ -112,7 +112,12 @@ def test_saved_in_an_overridden_episode_it_goes_on_to_the_same_bits():
             e = int(random.choice(np.arange(*model.indptr[row : row + 2])))
             state = int(model.next[e])
             reward = float(model.reward[e])
-            actions = tuple(x.step(reward, state, action=played) for x in (ours, other))
+            if random.random() < 0.2:  # a step that nobody asks about
+                for learner in (ours, other):
+                    learner.step(reward, state, action=played, advise=False)
+                actions = (played, played) if len(ours._path) < model.H else (None, None)
+            else:
+                actions = tuple(x.step(reward, state, action=played) for x in (ours, other))
             if random.random() < 0.5:
                 other = lm.Learner.from_state(other.state())
         ours.end(m)
@@ -152,3 +157,31 @@ def test_without_overrides_nothing_is_estimated(monkeypatch):
         state = int(model.next[e])
         action = learner.step(float(model.reward[e]), state)
     learner.end(0)
+    learner.begin(first)
+    for _ in range(model.H):
+        action, state = int(model.A - 1), first
+        e = int(model.indptr[state * model.A + action])
+        assert learner.step(float(model.reward[e]), first, action=action, advise=False) is None
+
+
+@pytest.mark.parametrize("spec", ["troubleshoot:faults=2,tests=2,horizon=6,once=1", "bandit"])
+@pytest.mark.parametrize("estimate", [(), ("w", "nu", "R")])
+def test_any_history_has_an_answer(spec, estimate):
+    """Masks, rewards that are not known yet, transitions never seen: advice is always available."""
+    model = lm.make(spec).normalized()
+    learner = lm.Learner(
+        model, "mvp", episodes=100, policy_class="history", estimate=estimate, seed=3
+    )
+    random = np.random.default_rng(5)
+    for _ in range(8):
+        m = int(random.choice(model.M, p=model.w))
+        state = int(random.choice(model.S, p=model.nu[m]))
+        action = learner.begin(state)
+        while action is not None:
+            assert action in model.actions_in(state)
+            played = int(random.choice(model.actions_in(state)))
+            row = (m * model.S + state) * model.A + played
+            e = int(random.choice(np.arange(*model.indptr[row : row + 2])))
+            state = int(model.next[e])
+            action = learner.step(float(model.reward[e]), state, action=played)
+        learner.end(m)

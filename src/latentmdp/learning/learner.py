@@ -88,7 +88,8 @@ class Learner:
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
-        self._adviser: Adviser | None = None  # of an episode in which another action was taken
+        self._strayed = False  # whether another action was taken in this episode, with memory
+        self._adviser: Adviser | None = None  # of the rest of such an episode
         self.policy: PolicyGraph = None  # type: ignore[assignment]
         self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
@@ -100,22 +101,24 @@ class Learner:
             raise ModelError(f"begin must follow end or cancel; {self._where()}")
         self._state = self._checked("state", state, self.known.S)
         self._cursor = self.policy.cursor(self._state)  # l. 4, 6, 7
-        self._path = []
+        self._path, self._strayed, self._adviser = [], False, None
         return self._cursor.action  # l. 8
 
-    def step(self, reward: float, next_state: int, action: int | None = None) -> int | None:
+    def step(
+        self, reward: float, next_state: int, action: int | None = None, *, advise: bool = True
+    ) -> int | None:
         """What came of the action; returns the next one, or None after the last step.
 
         `action`: the one really taken, if it was not the one asked for. What a policy with memory
         remembers does not hold then: the rest of the episode is played by an adviser, from the
-        belief in the model as estimated by now (`adviser`).
+        belief in the model as estimated by now (`adviser`). That takes planning at each such step;
+        `advise=False` does without and returns None (for episodes that others have played).
         """
         if self._path is None or self._cursor is None or len(self._path) == self.known.H:
             raise ModelError(
                 f"step must follow begin, at most {self.known.H} times; {self._where()}"
             )
-        asked = self._asked(self._cursor)
-        played = asked if action is None else self._checked("action", action, self.known.A)
+        played = self._asked() if action is None else self._checked("action", action, self.known.A)
         allowed = self.known.allowed
         if allowed is not None and not allowed[self._state, played]:
             raise ModelError(f"action {played} must be available in state {self._state}; it is not")
@@ -130,19 +133,27 @@ class Learner:
         self._state = nxt  # l. 6; after the last step l. 10
         if len(self._path) == self.known.H:
             return None
-        if self._adviser is None and (played == asked or self.policy.is_markov):
-            return self._cursor.observe(nxt, action=played, symbol=symbol)  # l. 8
+        if not self._strayed and (played == self._cursor.action or self.policy.is_markov):
+            following = self._cursor.observe(nxt, action=played, symbol=symbol)  # l. 8
+            return following if advise else None
+        self._strayed = True
         self._cursor.node = int(self.policy.default[len(self._path), nxt])
+        if not advise:
+            self._adviser = None
+            return None
+        if self._adviser is not None:
+            self._adviser.observe(nxt, played, reward)
+        return self._asked()
+
+    def _asked(self) -> int:
+        """The action asked for, by the policy or by the adviser of an overridden episode."""
+        assert self._path is not None
+        assert self._cursor is not None
+        if not self._strayed:
+            return self._cursor.action
         if self._adviser is None:
             self._adviser = self._adviser_after(self._path)
-        else:
-            self._adviser.observe(nxt, played, reward)
-        return self._adviser.action
-
-    def _asked(self, cursor: Cursor) -> int:
-        """The action asked for, by whoever plays the rest of the episode."""
-        if self._adviser is None or self._adviser.action is None:
-            return cursor.action
+        assert self._adviser.action is not None
         return self._adviser.action
 
     def _adviser_after(self, path: list[Step]) -> Adviser:
@@ -153,8 +164,8 @@ class Learner:
             adviser.observe(nxt, action, reward)
         return adviser
 
-    def _was_overridden(self, path: list[Step]) -> bool:
-        """Whether another action was taken than the policy's, in an episode that is resumed."""
+    def _has_strayed(self, path: list[Step]) -> bool:
+        """`_strayed` of an episode that is resumed."""
         if not path or self.policy.is_markov:
             return False
         cursor, total = self.policy.cursor(path[0][0]), 0.0
@@ -162,6 +173,8 @@ class Learner:
             total += reward
             if action != cursor.action:
                 return True
+            if cursor.step == self.known.H - 1:
+                break
             cursor.observe(nxt, symbol=self.knowledge.symbol(state, action, nxt, reward, total))
         return False
 
@@ -188,7 +201,7 @@ class Learner:
             if n & (n - 1) == 0:  # l. 13: a power of two
                 triggered.append(row)  # l. 14
                 self.counts.snapshot(row)  # l. 15 and 16, at this very moment
-        self._path = self._cursor = self._adviser = None
+        self._path = self._cursor = None
         self.episode += 1
         # rewards seen for the first time are numbered anew, and the policy looks at the numbers
         if triggered or news or self.spec.every_episode:  # l. 17
@@ -198,7 +211,7 @@ class Learner:
 
     def cancel(self) -> None:
         """Drop the episode under way; nothing of it is counted."""
-        self._path = self._cursor = self._adviser = None
+        self._path = self._cursor = None
 
     def update(self, changed: Array) -> bool:
         """Ask the solver for the next policy; the rows `changed` have new snapshots.
@@ -296,12 +309,12 @@ class Learner:
         self.solver = make_solver(self.spec, self.known, self.random, in_force, self.settings)
         self.solver.restore(state["solver"], self.counts)
         self._path = self._cursor = self._adviser = None
+        self._strayed = False
         if "path" in state:
             self._path = list(state["path"])
             self._state = state["at"]
             self._cursor = Cursor(self.policy, state["node"])
-            if len(self._path) < self.known.H and self._was_overridden(self._path):
-                self._adviser = self._adviser_after(self._path)
+            self._strayed = self._has_strayed(self._path)
         return self
 
     def save(self, path: PathLike) -> None:
