@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from latentmdp.advice.names import listed, number_of
 from latentmdp.advice.replanning import Detour, Origin, plan_rest
 from latentmdp.advice.saved import checked_state, digest_of, without_none
 from latentmdp.advice.values import BeliefValues, checked_belief
@@ -78,13 +79,13 @@ class Adviser:
         A first state that the model does not have is refused; with `accept_unexpected` it says
         nothing about the context.
         """
-        at = self._number("state", state, self.model.S, self.model.state_names)
+        at = number_of("state", state, self.model.S, self.model.state_names)
         weight = self.model.w * self.model.nu[:, at]
         expected = bool(weight.any())
         if not expected and not self._accepts(accept_unexpected):
             first = np.flatnonzero((self.model.w @ self.model.nu) > 0)
             raise ModelError(
-                f"the first state must be one that some context begins in ({_listed(first)}); it "
+                f"the first state must be one that some context begins in ({listed(first)}); it "
                 f"is {state!r} (accept_unexpected=True takes it as saying nothing of the context)"
             )
         if not expected:
@@ -122,10 +123,10 @@ class Adviser:
         """
         accept = self._accepts(accept_unexpected)
         advised = self._advised()
-        nxt = self._number("next state", next_state, self.model.S, self.model.state_names)
+        nxt = number_of("next state", next_state, self.model.S, self.model.state_names)
         done = advised
         if action is not None:
-            done = self._number("action", action, self.model.A, self.model.action_names)
+            done = number_of("action", action, self.model.A, self.model.action_names)
             checked_available(self.model, self._step, self._state, done)
         if reward is not None and not isinstance(reward, (int, float, np.number)):
             raise ModelError(f"the reward must be a number; it is {reward!r}")
@@ -331,22 +332,6 @@ class Adviser:
         if not self._begun:
             raise ModelError("the episode must have begun: start(state) comes first")
 
-    def _number(self, what: str, given: Any, below: int, names: tuple[str, ...] | None) -> int:
-        """A number from 0 to `below`, given as such or by name."""
-        if isinstance(given, str):
-            if names is None:
-                raise ModelError(f"the {what} must be a number: the model has no names; {given!r}")
-            if given not in names:
-                raise ModelError(f"the {what} must be one of {_listed(names)}; it is {given!r}")
-            return names.index(given)
-        whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-        if not whole or not 0 <= given < below:
-            raise ModelError(
-                f"the {what} must be a whole number from 0 to {below - 1}, or a name; it is "
-                f"{given!r}"
-            )
-        return int(given)
-
 
 def adviser(
     model: AnyModel,
@@ -373,11 +358,6 @@ def _upper_of_plan(model: AnyModel, policy: Any) -> float:
 def _floored(weight: Floats) -> Floats:
     """A belief of these weights; contexts that are possible stay so, however unlikely."""
     return np.where(weight > 0.0, np.maximum(weight / weight.sum(), LEAST_BELIEF), 0.0)
-
-
-def _listed(names: Any) -> str:
-    shown = [str(x) for x in names[:12]]
-    return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
 
 
 def _is_number(value: Any) -> bool:
