@@ -183,7 +183,7 @@ def test_a_saved_state_gives_the_same_advice(pair, seed):
 
 @pytest.mark.parametrize("other", ["test 1", "test 3", "replace fan"])
 def test_another_test_first_is_no_reason_to_forget_it(other):
-    """Told to do one test, people do another one: the old default nodes were worth 0.434 of 0.827."""
+    """Told to do one test, people do another: the old default nodes had 0.434 of 0.827."""
     model = lm.make("troubleshoot:faults=4,tests=3,horizon=12")
     adviser, d = lm.plan(model).adviser(), brute.Dense(model)
     other = model.action_names.index(other)
