@@ -9,7 +9,7 @@ from hypothesis import given
 import brute
 import latentmdp as lm
 from latentmdp.policy import PolicyGraph
-from strategies import models_and_policies
+from strategies import models_and_policies, seeds
 
 
 def guess(observe_rewards=True):
@@ -144,3 +144,56 @@ def test_what_is_no_observation_is_refused_in_a_sentence(given, message):
     cursor = lm.plan(guess(True), gap=None).policy.cursor(0)
     with pytest.raises(lm.ModelError, match=message):
         cursor.observe(**given)
+
+
+# ---------------------------------------------------------------------- other actions than asked
+
+
+@given(models_and_policies(), seeds)
+def test_after_another_action_the_cursor_is_at_the_best_node_for_the_belief(pair, seed):
+    model, policy = pair
+    rng, d = np.random.default_rng(seed), brute.Dense(model)
+    alpha = lm.evaluate(model, policy).alpha
+    m = int(rng.choice(model.M, p=model.w))
+    s = int(rng.choice(model.S, p=model.nu[m]))
+    cursor, belief = policy.cursor(s, model), lm.initial_belief(model, s)
+    for t in range(model.H):
+        done = int(rng.integers(model.A))
+        overridden = done != cursor.action
+        outcomes = list(d.outcomes(m, s, done))
+        _, _, seen, nxt = outcomes[rng.integers(len(outcomes))]
+        belief = lm.update_belief(model, belief, s, done, nxt, reward=seen)
+        asked = cursor.observe(nxt, action=done, reward=seen)
+        np.testing.assert_allclose(cursor.belief, belief, atol=1e-12)
+        assert (asked is None) == (t == model.H - 1)
+        if asked is None:
+            break
+        here = [n for n in range(policy.N) if policy.step[n] == t + 1 and policy.state[n] == nxt]
+        assert cursor.node in here
+        if overridden and not policy.is_markov:
+            assert alpha[cursor.node] @ belief >= max(alpha[here] @ belief) - 1e-12
+        if policy.is_markov:
+            assert cursor.node == policy.default[t + 1, nxt]
+        s = nxt
+
+
+def test_without_its_model_a_policy_with_memory_names_the_adviser(tmp_path):
+    plan = lm.plan(guess(), gap=None)
+    plan.policy.save(tmp_path / "policy.npz")
+    loaded, markov = PolicyGraph.load(tmp_path / "policy.npz"), plan.policy.table
+    cursor = loaded.cursor(0)
+    other = 1 - cursor.action
+    with pytest.raises(lm.ModelError, match=r"policy's own, .*lm.adviser\(model, policy\) goes on"):
+        cursor.observe(1, action=other, symbol=0)
+    assert loaded.cursor(0, guess()).observe(1, action=other, reward=0.2) == 1
+    assert PolicyGraph.from_table(markov).cursor(0).observe(1, action=other) == markov[1, 1]
+
+
+def test_what_was_not_advised_is_refused_with_the_way_to_say_it():
+    cursor = lm.plan(guess(), gap=None).policy.cursor(0)
+    for observation in ({"next_state": 2, "reward": 0.1}, {"next_state": 1, "reward": 0.3}):
+        with pytest.raises(lm.ModelError, match=r"say so: action=, also in lm.adviser\(model"):
+            cursor.observe(**observation)
+    for action, message in ((2, "must be available in state 0 .0, 1.; it is 2"), ("a", "whole")):
+        with pytest.raises(lm.ModelError, match=message):
+            cursor.observe(1, action=action, reward=0.1)

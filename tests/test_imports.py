@@ -23,9 +23,9 @@ LAYERS = [
     | {"outcome_table", "frames", "to_frame", "units", "labels", "building", "model_rows"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
-    | {"folding", "policy_fold", "policy_check", "policy_simplify"},
+    | {"alpha_vectors", "folding", "policy_fold", "policy_check", "policy_simplify"},
     {"evaluation", "drawing", "environments", "trajectories", "datasets"},
-    {"planning"},
+    {"planning", "advice"},
     {"optimism"},
     {"learning", "fitting"},
     {"theory", "catalogue"},

@@ -32,6 +32,8 @@ _HOME = {
     "algorithms": "catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
+    "Adviser": "advice",
+    "adviser": "advice",
     "optimistic_plan": "optimism",
     "pessimistic_plan": "optimism",
     "pessimistic_value": "optimism",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from latentmdp import datasets, plot
+    from latentmdp.advice import Adviser, adviser
     from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.builtin_domains import make
     from latentmdp.catalogue import algorithms, domains

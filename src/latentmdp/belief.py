@@ -7,6 +7,7 @@ import numpy as np
 from latentmdp.canonical import Floats
 from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
+from latentmdp.model import LatentMDP
 from latentmdp.timed import TimedLatentMDP
 
 if TYPE_CHECKING:
@@ -49,13 +50,19 @@ def update_belief(
             symbol = model.symbol_of(state, action, next, reward)
         else:
             symbol = 0
-    likelihood = np.zeros(model.M)
-    for m in range(model.M):
-        row = (m * model.S + state) * model.A + action
-        for i in range(model.indptr[row], model.indptr[row + 1]):
-            if model.next[i] == next and model.symbol[i] == symbol:
-                likelihood[m] = model.prob[i]
-    return _normalized(belief * likelihood)
+    return _normalized(belief * likelihoods(model, state, action, next, symbol))
+
+
+def likelihoods(model: LatentMDP, state: int, action: int, next: int, symbol: int) -> Floats:
+    """`(M,)` probability of `(symbol, next)` after the action, by context; symbol -1: any."""
+    contexts = np.arange(model.M)
+    outcomes = model.outcomes_to(contexts, state, action, next)
+    if symbol >= 0:
+        outcomes = outcomes[model.symbol[outcomes] == symbol]
+    row = np.searchsorted(model.indptr, outcomes, side="right") - 1
+    found = np.zeros(model.M)
+    np.add.at(found, row // (model.S * model.A), model.prob[outcomes])
+    return found
 
 
 def reach_weights(model: AnyModel, policy: "PolicyGraph") -> Floats:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.alpha_vectors import value_vectors
 from latentmdp.canonical import Floats, Ints
 from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
-from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.folding import fold_by_step, on_rows
 from latentmdp.horizons import needs_finite
 from latentmdp.timed import TimedLatentMDP
@@ -98,19 +98,9 @@ def evaluate(model: AnyModel, policy: Any) -> Evaluation:
     >>> 0.0 <= ev.value <= 1.0 and ev.alpha.shape == (3 * model.S, 2)
     True
     """
-    from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
-
     given = getattr(policy, "policy", policy)
     model, policy = on_rows(model, policy)
-    if policy.stationary:
-        alpha, var = discounted_values(model, policy)
-    else:
-        alpha = np.empty((policy.N, model.M))
-        var = np.empty((policy.N, model.M))
-        alpha_vectors(
-            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.discount, policy_nodes(policy), np.empty(model.branching), alpha, var,
-        )  # fmt: skip
+    alpha, var = value_vectors(model, policy)
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
     value = float(model.w @ contexts)

@@ -248,7 +248,8 @@ class PolicyGraph:
     def cursor(self, state: int, model: "AnyModel | None" = None) -> Cursor:
         """A cursor at the root node of the first `state`.
 
-        `model` (default: the policy's own) tells what rewards say and what can happen at all.
+        `model` (default: the policy's own) tells what rewards say, what can happen at all, and how
+        to go on after another action than the policy's.
         """
         if not 0 <= state < self.S:
             raise ModelError(f"the first state must be from 0 to {self.S - 1}; it is {state}")
@@ -278,6 +279,13 @@ class PolicyGraph:
             found = (keys[place] == wanted) & (symbol < width)
             result = np.where(found, self.node[place], result)
         return result
+
+    def successor(self, node: int, symbol: int, next: int) -> int:
+        """`successors` for one observation, by a look at the node's own ones alone."""
+        for e in range(self.indptr[node], self.indptr[node + 1]):
+            if self.symbol[e] == symbol and self.next[e] == next:
+                return int(self.node[e])
+        return int(self.default[self.step_after(self.step[node]), next])
 
     @cached_property
     def _edge_keys(self) -> tuple[int, Ints]:

@@ -24,6 +24,7 @@ from latentmdp.horizons import checked_whole
 from latentmdp.model import LatentMDP
 
 if TYPE_CHECKING:
+    from latentmdp.advice import Adviser
     from latentmdp.fitting.mixture import Mixture
     from latentmdp.fitting.objectives import FitPlan
     from latentmdp.fitting.summary import Summary
@@ -95,6 +96,12 @@ class Fit:
         from latentmdp.fitting.objectives import plan_fit  # Numba loads slowly
 
         return plan_fit(self, objective, policy_class, **options)
+
+    def adviser(self, plan: Any, **options: Any) -> Adviser:
+        """What to do step by step in the fitted model, by a plan, a policy or a table."""
+        from latentmdp.advice import Adviser  # Numba loads slowly
+
+        return Adviser(self.model, plan, **options)
 
     def __repr__(self) -> str:
         m = self.model

@@ -15,7 +15,7 @@ in every episode, and a row without visits has no estimate at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from latentmdp.canonical import Array
 from latentmdp.counts import Counts
 from latentmdp.cursor import Cursor
 from latentmdp.errors import ModelError
+from latentmdp.learning.estimated import estimated_model
 from latentmdp.learning.knowledge import Knowledge, Step
 from latentmdp.learning.solvers import Answer, check_affordable, make_solver
 from latentmdp.learning.spec import Spec
@@ -41,9 +42,13 @@ from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits, playable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from latentmdp.advice import Adviser
     from latentmdp.formats.files import PathLike
     from latentmdp.model import LatentMDP
     from latentmdp.optimism.known import Known
+
+
+OVERRIDE_WORK = 100_000  # of planning the rest of an overridden episode; at most 0.1 s or so
 
 
 class Learner:
@@ -83,6 +88,8 @@ class Learner:
         self.updates, self.kept = 0, 0
         self._path: list[Step] | None = None
         self._cursor: Cursor | None = None
+        self._strayed = False  # whether another action was taken in this episode, with memory
+        self._adviser: Adviser | None = None  # of the rest of such an episode
         self.policy: PolicyGraph = None  # type: ignore[assignment]
         self._solve(np.arange(M * S * A))  # l. 2: the first policy is arbitrary
 
@@ -94,20 +101,24 @@ class Learner:
             raise ModelError(f"begin must follow end or cancel; {self._where()}")
         self._state = self._checked("state", state, self.known.S)
         self._cursor = self.policy.cursor(self._state)  # l. 4, 6, 7
-        self._path = []
+        self._path, self._strayed, self._adviser = [], False, None
         return self._cursor.action  # l. 8
 
-    def step(self, reward: float, next_state: int, action: int | None = None) -> int | None:
+    def step(
+        self, reward: float, next_state: int, action: int | None = None, *, advise: bool = True
+    ) -> int | None:
         """What came of the action; returns the next one, or None after the last step.
 
-        `action`: the one really taken, if it was not the one asked for.
+        `action`: the one really taken, if it was not the one asked for. What a policy with memory
+        remembers does not hold then: the rest of the episode is played by an adviser, from the
+        belief in the model as estimated by now (`adviser`). That takes planning at each such step;
+        `advise=False` does without and returns None (for episodes that others have played).
         """
         if self._path is None or self._cursor is None or len(self._path) == self.known.H:
             raise ModelError(
                 f"step must follow begin, at most {self.known.H} times; {self._where()}"
             )
-        asked = self._cursor.action
-        played = asked if action is None else self._checked("action", action, self.known.A)
+        played = self._asked() if action is None else self._checked("action", action, self.known.A)
         allowed = self.known.allowed
         if allowed is not None and not allowed[self._state, played]:
             raise ModelError(f"action {played} must be available in state {self._state}; it is not")
@@ -122,9 +133,60 @@ class Learner:
         self._state = nxt  # l. 6; after the last step l. 10
         if len(self._path) == self.known.H:
             return None
-        if played != asked:
-            symbol = -1  # off the policy: go on from the default node
-        return self._cursor.observe(nxt, symbol=symbol)  # l. 8
+        if not self._strayed and (played == self._cursor.action or self.policy.is_markov):
+            following = self._cursor.observe(nxt, action=played, symbol=symbol)  # l. 8
+            return following if advise else None
+        self._strayed = True
+        self._cursor.node = int(self.policy.default[len(self._path), nxt])
+        if not advise:
+            self._adviser = None
+            return None
+        if self._adviser is not None:
+            self._adviser.observe(nxt, played, reward)
+        return self._asked()
+
+    def _asked(self) -> int:
+        """The action asked for, by the policy or by the adviser of an overridden episode."""
+        assert self._path is not None
+        assert self._cursor is not None
+        if not self._strayed:
+            return self._cursor.action
+        if self._adviser is None:
+            self._adviser = self._adviser_after(self._path)
+        assert self._adviser.action is not None
+        return self._adviser.action
+
+    def _adviser_after(self, path: list[Step]) -> Adviser:
+        """An adviser that knows what was done and seen; by work alone, so that it repeats."""
+        adviser = self.adviser(time_limit=None, work_limit=OVERRIDE_WORK)
+        adviser.start(path[0][0])
+        for _, action, reward, nxt in path:
+            adviser.observe(nxt, action, reward)
+        return adviser
+
+    def _has_strayed(self, path: list[Step]) -> bool:
+        """`_strayed` of an episode that is resumed."""
+        if not path or self.policy.is_markov:
+            return False
+        cursor, total = self.policy.cursor(path[0][0]), 0.0
+        for state, action, reward, nxt in path:
+            total += reward
+            if action != cursor.action:
+                return True
+            if cursor.step == self.known.H - 1:
+                break
+            cursor.observe(nxt, symbol=self.knowledge.symbol(state, action, nxt, reward, total))
+        return False
+
+    def adviser(self, **options: Any) -> Adviser:
+        """What to do step by step by the policy in force, in the model as estimated by now.
+
+        See `lm.adviser`; what was never seen is accepted, and says nothing about the context.
+        """
+        from latentmdp.advice import Adviser  # which plans
+
+        model = estimated_model(self.known, self.counts)
+        return Adviser(model, self.policy, **{"accept_unexpected": True, **options})
 
     def end(self, context: int) -> bool:
         """The context, told in hindsight; returns whether the solver was called."""
@@ -246,11 +308,13 @@ class Learner:
         in_force = Answer(self.policy, self.optimistic_value, self.upper)
         self.solver = make_solver(self.spec, self.known, self.random, in_force, self.settings)
         self.solver.restore(state["solver"], self.counts)
-        self._path = self._cursor = None
+        self._path = self._cursor = self._adviser = None
+        self._strayed = False
         if "path" in state:
             self._path = list(state["path"])
             self._state = state["at"]
             self._cursor = Cursor(self.policy, state["node"])
+            self._strayed = self._has_strayed(self._path)
         return self
 
     def save(self, path: PathLike) -> None:

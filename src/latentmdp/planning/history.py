@@ -14,6 +14,7 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation import context_optimal, evaluate
 from latentmdp.model import LatentMDP
+from latentmdp.planning.belief_free import default_table
 from latentmdp.planning.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
@@ -79,9 +80,11 @@ def plan_history(
         scale = float(np.abs(corners.upper).max())
         allowed = Allowed(relative, ROUNDING_GAP * scale)
         search: HistorySearch = kind(observations, start, model.H, corners)
-        best_context = int(np.argmax(model.w))
-        table = corners.action[:, :, best_context].astype(np.int64)
-        maker = PolicyMaker(model, table, best_context, budget, memory)
+        worth = np.einsum("ms,skm->k", model.w[:, None] * model.nu, corners.alpha[0])
+        best_context = int(np.argmax(worth))
+        corner = corners.action[:, :, best_context].astype(np.int64)
+        table = default_table(model, corner, budget)
+        maker = PolicyMaker(model, table, best_context if table is corner else -1, budget, memory)
         target, shrink = allowed, 0.9
         while True:
             status = _run(search, target, budget, memory, report, maker)

@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from latentmdp.policy_class import check_policy_class
 from latentmdp.policy_fold import unfold
 from latentmdp.timed import TimedLatentMDP
 from latentmdp.units import USER
+
+if TYPE_CHECKING:
+    from latentmdp.advice import Adviser
 
 STATUSES = ("optimal", "gap", "time", "memory", "interrupted", "stalled")
 
@@ -80,6 +83,17 @@ class Plan:
             history=tuple(history), model_digest=own.digest, reward_scale=1.0, reward_shift=0.0,
             unrestricted=whole,
         )  # fmt: skip
+
+    def adviser(self, **options: Any) -> "Adviser":
+        """What to do step by step, also after people did something else; see `lm.adviser`."""
+        from latentmdp.advice import Adviser  # which plans
+
+        if self.policy.model is None:
+            raise ModelError(
+                "the plan's policy must know its model, as that of plan does; it does not "
+                "(lm.adviser(model, plan))"
+            )
+        return Adviser(self.policy.model, self, **options)
 
     @property
     def units(self) -> str:

@@ -18,9 +18,9 @@ class PolicyTooLargeError(Exception):
 class PolicyParts:
     """Nodes in any order; the first `H*S` are the default nodes, playing `table (H, S)`.
 
-    The default nodes play the policy of vertex `fixed` of the coarsest grid. `n` nodes and `e`
-    edges may be added while `n / most_nodes + e / most_edges <= 1`; `cut_short` says that a policy
-    was cut to fit. `is_late()` says that there is no time to try another cut.
+    Where that is the policy of a vertex of the coarsest grid, `fixed` says of which (else -1).
+    `n` nodes and `e` edges may be added while `n / most_nodes + e / most_edges <= 1`; `cut_short`
+    says that a policy was cut to fit. `is_late()` says that there is no time to try another cut.
     """
 
     def __init__(

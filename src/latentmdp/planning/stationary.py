@@ -11,6 +11,7 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
+from latentmdp.planning.belief_free import default_actions
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ending import MOST_TIDIED, TIDYING, VISITS, Ending
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
@@ -66,6 +67,8 @@ def plan_stationary(
         budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
+        known = corners.grid.upper[0].T  # (M, S)
+        search.default_table = default_actions(model, search.default_table, known, budget)
         scale = max(float(np.abs(corners.grid.upper).max()), 1e-300)
         allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
         target, further = allowed, 0.9
@@ -145,7 +148,7 @@ def _cut_down(
     """A controller of at most so many nodes; the work limit does not hold for this."""
     budget = ending.budget
     if max_nodes < policy.N and not budget.in_time(VISITS * ending.last):
-        return PolicyGraph.from_table(search.likeliest_table(), stationary=True)
+        return PolicyGraph.from_table(search.default_table, stationary=True)
     last = TIDYING * ending.last * max_nodes / policy.N
 
     def in_time(seconds: float) -> bool:

@@ -35,6 +35,7 @@ class StationarySearch(GrowingTree):
     ) -> None:
         super().__init__(observations, start, S)
         self.store, self.grids = store, [corners]
+        self.default_table = self._best_corner()  # (S,) actions
         self.stop: StopCheck = bool  # whether to stop building a grid; what it makes costs time
         tighten_leaves(self.tree, corners.grid, 0, 0, self.nodes)
         if len(corners.grid.belief) > 1:
@@ -113,32 +114,34 @@ class StationarySearch(GrowingTree):
         for level, grid in enumerate(self.grids):
             mine = tree.grid_level[at] == level
             made[mine] = grid.node_at[tree.state[at[mine]], tree.vertex[at[mine]]]
-        default = self._likeliest() * self.S + np.arange(self.S)
-        stored, place = self._closure(np.append(made, default))
+        stored, place = self._closure(made)
         place += count
         number[at] = place[made]
-        root = place[default]
+        default = count + len(stored) + np.arange(self.S)
+        root = default.copy()
         root[self.start.state] = number[: len(self.start.state)]
         kept = self._stored_part(stored, place)
         parts = (tree.state[order[inner]], action[order[inner]], degree[inner],
                  symbol, following, number[target])  # fmt: skip
+        none = np.zeros(0, dtype=np.int64)
+        alone = np.arange(self.S), self.default_table, np.zeros_like(default), none, none, none
         state, chosen, width, symbol, following, node = (
-            np.concatenate([a, b]).astype(np.int64) for a, b in zip(parts, kept, strict=True)
+            np.concatenate([a, b, c]).astype(np.int64)
+            for a, b, c in zip(parts, kept, alone, strict=True)
         )
         return PolicyGraph.from_arrays(
             np.zeros(len(state), dtype=np.int64), state, chosen,
             np.concatenate([[0], np.cumsum(width)]), symbol, following, node, root,
-            place[default][None], stationary=True,
+            default[None], stationary=True,
         )  # fmt: skip
 
-    def likeliest_table(self) -> Ints:
-        """`(S,)` the best actions in the likeliest context."""
-        first = self._likeliest() * self.S
-        return self.store.action[first : first + self.S].copy()
-
-    def _likeliest(self) -> int:
-        """The context whose own policy answers what nobody expects."""
-        return int(np.argmax(self.start.prob @ self.start.belief))
+    def _best_corner(self) -> Ints:
+        """The policy that is optimal in one context and worth most."""
+        M = self.observations.likelihood.shape[1]
+        alpha = self.store.alpha[: M * self.S].reshape(M, self.S, M)[:, self.start.state]
+        worth = np.einsum("n,nm,knm->k", self.start.prob, self.start.belief, alpha)
+        first = int(np.argmax(worth)) * self.S
+        return self.store.action[first : first + self.S].astype(np.int64)
 
     def _closure(self, wanted: Ints) -> tuple[Ints, Ints]:
         """All stored nodes that these lead to, the last made first, and where each stands."""
