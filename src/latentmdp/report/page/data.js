@@ -32,6 +32,7 @@ function readModel(data) {
   const numbered = data.S;
   const S = data.fold ?? numbered;
   const place = (t, s) => (data.fold === null ? s : t * S + s);
+  const reward = decode(data.reward);
   const raw = { nu: decode(data.nu), next: decode(data.next) };
   return {
     ...data,
@@ -41,13 +42,14 @@ function readModel(data) {
     next: raw.next.map((s) => s % S),
     symbol: decode(data.symbol),
     prob: decode(data.prob),
-    reward: decode(data.reward),
+    reward,
     state: name(data.fold === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`),
     action: name(data.actionNames, (a) => `action ${a}`),
     context: name(data.contextNames, (m) => `context ${m}`),
     allowed, // 1 or 0 for each (numbered state, action); null: all of them
     available: (t, s, a) => allowed === null || allowed[place(t, s) * data.A + a] === 1,
     row: (m, t, s, a) => (m * numbered + place(t, s)) * data.A + a,
+    least: 1e-6 * scale * (reward.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1), // the smallest difference that pictures show
     // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
     paid: (reward) => scale * reward + shift,
     total: (sum, steps) => scale * sum + shift * weights(steps),

@@ -116,7 +116,7 @@ class Explorer {
 
   replay() {
     this.prepared = this.prepare();
-    this.episode = playEpisode(this.model, this.prepared.policy, this.choice.context, this.choice.seed, this.overrides);
+    this.play();
     this.stepRange.max = this.model.H;
     this.phaseRange.value = this.choice.phase;
     this.contextSelect.value = this.choice.context;
@@ -126,15 +126,24 @@ class Explorer {
     this.writeTranscript();
   }
 
+  // After another action than the policy's, the episode goes on with the policy's best continuation
+  // for the belief: what "at least" says of that action is what is then earned, on average.
+  play() {
+    const { model, prepared } = this;
+    const { policy, alpha } = prepared;
+    const resume = (t, s, belief) => (alpha && belief ? bestContinuation(model, prepared, t, s, belief).node : policy.default[t * model.S + s]);
+    this.episode = playEpisode(model, policy, this.choice.context, this.choice.seed, this.overrides, resume);
+  }
+
   // Everything that is computed once per policy.
   prepare() {
     const key = `${this.choice.source}/${this.choice.phase}`;
     if (!this.cache.has(key)) {
       if (this.cache.size > 24) this.cache.clear();
       const policy = readPolicy(this.phase.policy, this.model);
-      const small = policy.N * this.model.M < 4e6;
+      if (this.model.known === undefined) this.model.known = knownValues(this.model);
       this.cache.set(key, {
-        policy, alpha: small ? alphaVectors(this.model, policy) : null, hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
+        policy, alpha: alphaVectors(this.model, policy), known: this.model.known, places: nodesByPlace(this.model, policy), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
         powers: this.phase.visits ? decode(this.phase.visits) : null, visits: new Map(),
       });
     }
@@ -285,32 +294,21 @@ class Explorer {
       this.actionKey.textContent = "";
       return;
     }
-    const real = prepared.alpha ? actionValues(model, prepared.policy, prepared.alpha, at) : null;
-    const hoped = prepared.hoped ? real.map((_, a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0)) : null;
-    const top = Math.max(0.01, ...(real ?? [1]), ...(hoped ?? [])); // below that, nothing is left to show
-    const rows = Array.from({ length: model.A }, (_, a) => {
-      if (!model.available(at.t, at.state, a)) return element("button", { type: "button", class: "action", disabled: true, title: `${model.action(a)} is unavailable here.` }, element("span", { class: "who soft" }, model.action(a)), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
-      const worth = element("span", { class: "worth" });
-      if (hoped) worth.append(element("span", { class: "hoped", style: { width: `${(100 * hoped[a]) / top}%` } }));
-      if (real) worth.append(element("span", { class: "real", style: { width: `${Math.max(0, (100 * real[a]) / top)}%` } }));
-      const numbers = [real ? fixed(model.worth(real[a], at.t)) : "", hoped ? fixed(model.worth(hoped[a], at.t)) : ""].filter(Boolean).join(" / ");
-      const chosen = a === at.action;
-      const said = `${model.action(a)}${a === at.asked ? ", the policy's choice" : ""}${real ? `, worth ${fixed(model.worth(real[a], at.t))}` : ""}${hoped ? `, hoped ${fixed(model.worth(hoped[a], at.t))}` : ""}`;
-      return element("button", { type: "button", class: `action${chosen ? " chosen" : ""}`, "aria-pressed": String(chosen), title: chosen ? said : `${said}. Click to see what would have happened.`, onclick: () => this.deviate(at.t, a) },
-        element("span", { class: "who" }, `${a === at.asked ? "→ " : ""}${model.action(a)}`), worth, element("span", { class: "numbers" }, numbers));
-    });
+    const ranges = actionRanges(model, prepared, at);
+    const hope = (a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0);
+    const worth = (value) => (value === null ? null : model.worth(value, at.t));
+    const { rows, keys } = actionBars(ranges.map(({ lower, upper }, a) => ({
+      name: model.action(a), available: model.available(at.t, at.state, a), policys: a === at.asked, chosen: a === at.action,
+      lower: worth(lower), upper: worth(upper), hoped: prepared.hoped ? worth(hope(a)) : null, act: () => this.deviate(at.t, a),
+    })), { least: model.least, markov: prepared.policy.markov, unit: model.worth(1, at.t) });
     this.actions.replaceChildren(...rows);
-    const keys = [];
-    const key = (background, text) => element("span", { class: "key" }, element("i", { style: { background } }), text);
-    if (real) keys.push(key("var(--c0)", "really worth, then on with the policy"));
-    if (hoped) keys.push(key("repeating-linear-gradient(135deg, var(--c4) 0 2px, transparent 2px 5px)", `what the learner hoped (${short(model.worth(1, at.t))} = nothing ruled out)`));
     this.actionKey.replaceChildren(...keys, element("span", { class: "key" }, "Click an action to see what it would have led to."));
   }
 
   deviate(t, action) {
     for (const later of [...this.overrides.keys()]) if (later >= t) this.overrides.delete(later);
     if (action !== this.prepared.policy.action[this.episode[t].node]) this.overrides.set(t, action);
-    this.episode = playEpisode(this.model, this.prepared.policy, this.choice.context, this.choice.seed, this.overrides);
+    this.play();
     this.writeTranscript();
     this.goTo(t);
     [...this.actions.children][action]?.focus();
