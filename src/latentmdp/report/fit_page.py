@@ -63,7 +63,9 @@ def _explorer_data(fit: Fit, decision: Decision) -> dict[str, Any]:
         }
         for name, plan in (("with memory", decision.memory), ("without memory", decision.markov))
     ]  # fmt: skip
-    models = [world(fit.model) | {"userUnits": False}]
+    certificate = decision.memory.certificate  # of the mean model, which the explorer shows
+    optimum = None if certificate is None else certificate.upper
+    models = [world(fit.model, optimum) | {"userUnits": False}]
     return {"plans": [], "sources": sources, "models": models}
 
 

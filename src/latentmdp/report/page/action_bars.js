@@ -70,7 +70,7 @@ function barKeys(actions, { markov, unit }) {
   const has = (part) => actions.some((x) => x.available && x[part] !== null);
   const keys = [key("What is earned on average from here to the end of the episode.")];
   if (has("lower")) keys.push(key(markov ? "At least: the action now, then on with the policy." : "At least: the action now, then the best of the policy's continuations for what is then believed."));
-  if (has("upper")) keys.push(key("At most: the action now, then as if told the context; no policy earns more."));
+  if (has("upper")) keys.push(key("At most: no policy that takes the action now earns more."));
   if (has("lower") || has("upper")) keys.push(key("certain", "real"), key("between at least and at most", "open"));
   if (has("hoped")) keys.push(key(`what the learner hoped (${short(unit)} = nothing ruled out)${markov ? "" : "; for other actions than the policy's, with what it does after unexpected observations"}`, "hoped"));
   return keys;

@@ -143,7 +143,7 @@ class Explorer {
       const policy = readPolicy(this.phase.policy, this.model);
       if (this.model.known === undefined) this.model.known = knownValues(this.model);
       this.cache.set(key, {
-        policy, alpha: alphaVectors(this.model, policy), known: this.model.known, places: nodesByPlace(this.model, policy), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
+        policy, alpha: alphaVectors(this.model, policy), known: this.model.known, slack: this.model.optimum === null ? null : Math.max(0, this.model.optimum - this.phase.value), places: nodesByPlace(this.model, policy), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
         powers: this.phase.visits ? decode(this.phase.visits) : null, visits: new Map(),
       });
     }

@@ -70,8 +70,10 @@ function bestContinuation(model, { alpha, places }, t, s, belief) {
 
 // Bounds on what each action is worth now, to the end of the episode. `lower`: the action once, then
 // the continuation of the policy that is best for the belief after what is seen; it can be earned.
-// `upper`: the action once, then as if told the context; nothing can earn more. Each is null where
-// the table that it needs is.
+// `upper`: the action once, then as if told the context; nothing can earn more. Where the policy
+// comes with chance p, nothing earns more than the policy from there on and `slack / (p discount^t)`
+// either, for the policy misses at most `slack` of the optimum. Each is null where the table that it
+// needs is. Its twin: latentmdp/advice/values.py, without `slack`.
 function actionRanges(model, prepared, at) {
   const { M, S, A, H } = model;
   const { alpha, known } = prepared;
@@ -93,5 +95,10 @@ function actionRanges(model, prepared, at) {
     if (!alpha || at.t + 1 === H) return;
     for (const { next, joint } of seen.values()) range.lower += model.discount * bestContinuation(model, prepared, at.t + 1, next, joint).value;
   });
+  if (alpha && known) {
+    const own = at.belief.reduce((sum, b, m) => sum + b * alpha[at.node * M + m], 0);
+    const most = at.chance > 0 && prepared.slack !== null ? own + prepared.slack / (at.chance * model.discount ** at.t) : Infinity;
+    for (const range of ranges) range.upper = Math.max(range.lower, Math.min(range.upper, most)); // they may cross by rounding error
+  }
   return ranges;
 }
