@@ -88,7 +88,7 @@ def content(
 
 
 def _optimum(model: LatentMDP, plans: Sequence[tuple[str, "Plan"]], user: bool) -> float | None:
-    """The least upper bound of plans with memory, which bounds all policies, in the model's units."""
+    """What bounds all policies: the least upper bound of plans with memory; in model units."""
     bounds = [plan.upper for _, plan in plans if plan.policy_class == "history"]
     if not bounds:
         return None

@@ -126,13 +126,9 @@ class Explorer {
     this.writeTranscript();
   }
 
-  // After another action than the policy's, the episode goes on with the policy's best continuation
-  // for the belief: what "at least" says of that action is what is then earned, on average.
   play() {
     const { model, prepared } = this;
-    const { policy, alpha } = prepared;
-    const resume = (t, s, belief) => (alpha && belief ? bestContinuation(model, prepared, t, s, belief).node : policy.default[t * model.S + s]);
-    this.episode = playEpisode(model, policy, this.choice.context, this.choice.seed, this.overrides, resume);
+    this.episode = playEpisode(model, prepared.policy, this.choice.context, this.choice.seed, this.overrides, resumption(model, prepared));
   }
 
   // Everything that is computed once per policy.
@@ -141,9 +137,8 @@ class Explorer {
     if (!this.cache.has(key)) {
       if (this.cache.size > 24) this.cache.clear();
       const policy = readPolicy(this.phase.policy, this.model);
-      if (this.model.known === undefined) this.model.known = knownValues(this.model);
       this.cache.set(key, {
-        policy, alpha: alphaVectors(this.model, policy), known: this.model.known, slack: this.model.optimum === null ? null : Math.max(0, this.model.optimum - this.phase.value), places: nodesByPlace(this.model, policy), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
+        ...valueTables(this.model, policy, this.phase.value), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
         powers: this.phase.visits ? decode(this.phase.visits) : null, visits: new Map(),
       });
     }

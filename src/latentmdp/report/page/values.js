@@ -3,6 +3,16 @@
 const MOST_NUMBERS = 4e6; // of one table of values
 const MOST_WORK = 2e8; // outcomes looked at for one table of values
 
+// What the values of a policy need: tables of its nodes and of the model. `slack` is what the policy
+// misses of the optimum at most; null if that is unknown.
+function valueTables(model, policy, value) {
+  if (model.known === undefined) model.known = knownValues(model);
+  return {
+    policy, alpha: alphaVectors(model, policy), known: model.known, places: nodesByPlace(model, policy),
+    slack: model.optimum === null ? null : Math.max(0, model.optimum - value),
+  };
+}
+
 // alpha (N x M): expected remaining reward at each node in each context; null if it would be too
 // large. Nodes are sorted by step.
 function alphaVectors(model, policy) {
@@ -68,15 +78,22 @@ function bestContinuation(model, { alpha, places }, t, s, belief) {
   return { node: best, value };
 }
 
+// Where the policy goes on after another action than its own; `resume` of playEpisode. What
+// `actionRanges` calls `lower` is what is then earned, on average.
+function resumption(model, tables) {
+  const { alpha, policy } = tables;
+  return (t, s, belief) => (alpha && belief ? bestContinuation(model, tables, t, s, belief).node : policy.default[t * model.S + s]);
+}
+
 // Bounds on what each action is worth now, to the end of the episode. `lower`: the action once, then
 // the continuation of the policy that is best for the belief after what is seen; it can be earned.
 // `upper`: the action once, then as if told the context; nothing can earn more. Where the policy
 // comes with chance p, nothing earns more than the policy from there on and `slack / (p discount^t)`
 // either, for the policy misses at most `slack` of the optimum. Each is null where the table that it
 // needs is. Its twin: latentmdp/advice/values.py, without `slack`.
-function actionRanges(model, prepared, at) {
+function actionRanges(model, tables, at) {
   const { M, S, A, H } = model;
-  const { alpha, known } = prepared;
+  const { alpha, known, slack } = tables;
   const ranges = Array.from({ length: A }, () => ({ lower: alpha ? 0 : null, upper: known ? 0 : null }));
   ranges.forEach((range, a) => {
     const seen = new Map(); // (symbol, next) -> probability of it and of each context
@@ -93,11 +110,11 @@ function actionRanges(model, prepared, at) {
       }
     }
     if (!alpha || at.t + 1 === H) return;
-    for (const { next, joint } of seen.values()) range.lower += model.discount * bestContinuation(model, prepared, at.t + 1, next, joint).value;
+    for (const { next, joint } of seen.values()) range.lower += model.discount * bestContinuation(model, tables, at.t + 1, next, joint).value;
   });
   if (alpha && known) {
     const own = at.belief.reduce((sum, b, m) => sum + b * alpha[at.node * M + m], 0);
-    const most = at.chance > 0 && prepared.slack !== null ? own + prepared.slack / (at.chance * model.discount ** at.t) : Infinity;
+    const most = at.chance > 0 && slack !== null ? own + slack / (at.chance * model.discount ** at.t) : Infinity;
     for (const range of ranges) range.upper = Math.max(range.lower, Math.min(range.upper, most)); // they may cross by rounding error
   }
   return ranges;
