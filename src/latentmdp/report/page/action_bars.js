@@ -2,7 +2,7 @@
 
 // actions: [{ name, available, policys, chosen, lower, upper, hoped, act }], values as they are shown;
 // markov: whether the policy has no memory. Returns { rows, keys }.
-function actionBars(actions, { least, markov, unit }) {
+function actionBars(actions, { least, markov, unit, discount }) {
   const values = actions.flatMap((x) => (x.available ? [x.lower, x.upper, x.hoped] : [])).filter((x) => x !== null);
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
   const span = Math.max(high - low, least); // below that, nothing is left to show
@@ -11,7 +11,7 @@ function actionBars(actions, { least, markov, unit }) {
   const figure = (x) => signed(x, decimals(span));
   const rows = actions.map((x) => (x.available ? actionRow(x, { low, high, from, figure, markov }) : unavailableRow(x)));
   if (values.length) rows.push(scaleRow({ low, high, at, figure }));
-  return { rows, keys: values.length ? barKeys(actions, { markov, unit }) : [element("span", { class: "key" }, "The policy is too large for this page to compute what actions are worth.")] };
+  return { rows, keys: values.length ? barKeys(actions, { markov, unit, discount }) : [element("span", { class: "key" }, "The policy is too large for this page to compute what actions are worth.")] };
 }
 
 // Digits after the point that tell values apart which differ by a thousandth of the span.
@@ -65,10 +65,10 @@ function scaleRow({ low, high, at, figure }) {
     element("span", { class: "ticks" }, ...ticks.map((x) => element("span", { style: place(x) }, x === 0 ? "0" : figure(x)))), element("span", {}));
 }
 
-function barKeys(actions, { markov, unit }) {
+function barKeys(actions, { markov, unit, discount }) {
   const key = (text, kind) => element("span", { class: "key" }, kind ? element("i", { class: kind }) : null, text);
   const has = (part) => actions.some((x) => x.available && x[part] !== null);
-  const keys = [key("What is earned on average from here to the end of the episode.")];
+  const keys = [key(`What is earned on average from here to the end of the episode${discount === 1 ? "" : `, discounted by ${discount} a step`}.`)];
   if (has("lower")) keys.push(key(markov ? "At least: the action now, then on with the policy." : "At least: the action now, then the best of the policy's continuations for what is then believed."));
   if (has("upper")) keys.push(key("At most: no policy that takes the action now earns more."));
   if (has("lower") || has("upper")) keys.push(key("certain", "real"), key("between at least and at most", "open"));

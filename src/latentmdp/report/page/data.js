@@ -50,6 +50,7 @@ function readModel(data) {
     available: (t, s, a) => allowed === null || allowed[place(t, s) * data.A + a] === 1,
     row: (m, t, s, a) => (m * numbered + place(t, s)) * data.A + a,
     least: 1e-6 * scale * (reward.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1), // the smallest difference that pictures show
+    totals: data.discount === 1 ? "total" : "discounted total",
     // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
     paid: (reward) => scale * reward + shift,
     total: (sum, steps) => scale * sum + shift * weights(steps),

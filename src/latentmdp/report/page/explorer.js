@@ -151,7 +151,7 @@ class Explorer {
     this.phaseLabel.textContent = source.phases.length > 1 ? `policy ${whole(phase.number + 1)} of ${whole(source.total)}` : "policy";
     if (phase.length === 0) parts.push(`chosen after the last episode, for episode ${whole(phase.episode)}`);
     else if (phase.episode !== undefined) parts.push(phase.length === 1 ? `in force for episode ${whole(phase.episode)} alone` : `in force for episodes ${whole(phase.episode)} to ${whole(phase.episode + phase.length - 1)}`);
-    parts.push(`worth ${fixed(this.model.worth(phase.value, 0), 4)} per episode`);
+    parts.push(`worth ${fixed(this.model.worth(phase.value, 0), 4)} per episode${source.by ?? ""}`);
     if (source.best !== null) parts[parts.length - 1] += ` (best known ${fixed(source.best, 4)})`;
     if (phase.optimistic !== undefined) parts.push(`hoped for ${fixed(this.model.worth(phase.optimistic, 0), 4)}`);
     this.phaseText.textContent = `${parts.join("; ")}.`;
@@ -211,7 +211,7 @@ class Explorer {
     const over = choice.step === model.H;
     this.stepRange.value = choice.step;
     this.stepRange.setAttribute("aria-valuetext", `step ${choice.step} of ${model.H}`);
-    this.stepText.textContent = `step ${choice.step} of ${model.H}, reward ${short(model.total(at.total, choice.step))}`;
+    this.stepText.textContent = `step ${choice.step} of ${model.H}, ${model.totals} reward ${short(model.total(at.total, choice.step))}`;
     const trail = this.episode.slice(0, choice.step + 1).map((entry) => entry.state);
     const arrows = this.prepared.policy.markov && !over ? Array.from({ length: model.S }, (_, s) => this.prepared.policy.action[this.prepared.policy.default[choice.step * model.S + s]]) : null;
     const scene = { at, trail, context: choice.context, heat: this.heat(), arrows, over };
@@ -229,7 +229,7 @@ class Explorer {
     const parts = [];
     if (before) parts.push(`It played ${model.action(before.action)}${model.paid(before.reward) !== 0 ? ` and earned ${short(model.paid(before.reward))}${model.observeRewards ? "" : " (which it does not see)"}` : ""}, and is in ${model.state(at.state)}.`);
     else parts.push(`It starts in ${model.state(at.state)}.`);
-    if (over) parts.push(`The episode is over: total ${short(model.total(at.total, model.H))}. Now it is told that this was ${model.context(this.choice.context)}.`);
+    if (over) parts.push(`The episode is over: ${model.totals} ${short(model.total(at.total, model.H))}. The true context was ${model.context(this.choice.context)}.`);
     else parts.push(`It chooses ${model.action(at.action)}${this.overrides.has(at.t) ? ", because you said so" : ""}.`);
     this.now.textContent = parts.join(" ");
   }
@@ -270,7 +270,7 @@ class Explorer {
       if (below.every((b, t) => b - base[t] < 1e-12)) continue;
       const up = below.map((b, t) => `${x(t)},${(height * (1 - b)).toFixed(2)}`);
       const down = base.map((b, t) => `${x(t)},${(height * (1 - b)).toFixed(2)}`).reverse();
-      picture.append(svg("polygon", { points: [...up, ...down].join(" "), style: { fill: colour(m), opacity: 0.85 } }));
+      picture.append(svg("polygon", { points: [...up, ...down].join(" "), style: { fill: colour(m), opacity: 0.85 } }, caption(model.context(m))));
     }
     const now = x(this.choice.step);
     picture.append(svg("rect", { x: now, y: 0, width: width - now, height, style: { fill: "var(--paper)", opacity: 0.72 } }));
@@ -295,7 +295,7 @@ class Explorer {
     const { rows, keys } = actionBars(ranges.map(({ lower, upper }, a) => ({
       name: model.action(a), available: model.available(at.t, at.state, a), policys: a === at.asked, chosen: a === at.action,
       lower: worth(lower), upper: worth(upper), hoped: prepared.hoped ? worth(hope(a)) : null, act: () => this.deviate(at.t, a),
-    })), { least: model.least, markov: prepared.policy.markov, unit: model.worth(1, at.t) });
+    })), { least: model.least, markov: prepared.policy.markov, unit: model.worth(1, at.t), discount: model.discount });
     this.actions.replaceChildren(...rows);
     this.actionKey.replaceChildren(...keys, element("span", { class: "key" }, "Click an action to see what it would have led to."));
   }

@@ -202,6 +202,6 @@ function drawNeighbours(model, scene) {
 
 function sceneText(model, scene) {
   const { at } = scene;
-  if (scene.over) return `The episode is over, in ${model.state(at.state)}. Total reward ${short(model.total(at.total, model.H))}.`;
+  if (scene.over) return `The episode is over, in ${model.state(at.state)}. ${model.totals[0].toUpperCase()}${model.totals.slice(1)} reward ${short(model.total(at.total, model.H))}.`;
   return `Step ${at.t + 1} of ${model.H}: in ${model.state(at.state)}, playing ${model.action(at.action)}.`;
 }
