@@ -19,15 +19,18 @@ from latentmdp.fitting.decision import decide
 from latentmdp.policy import fitted
 from latentmdp.report import write_report
 from latentmdp.report.fit_page import write_fit_page
+from latentmdp.report.frame import render_page
+from latentmdp.report.html import tag
 from latentmdp.report.phases import plan_phase, slim
 from latentmdp.report.replay import page_episode
 from latentmdp.report.world import world
-from report_browser import Watched, browser, transcript  # noqa: F401  # a fixture
+from latentmdp.report.write import SCRIPTS
+from report_browser import BROKEN_NUMBERS, Watched, browser, transcript  # noqa: F401  # a fixture
 from strategies import random_masked, random_model, random_policy
 from test_advice_values import best_node, expand, optimal_from, optimal_q
 
 pytestmark = pytest.mark.browser
-SCRIPTS = ("data", "random", "episode", "values")
+NUMBERS = ("data", "random", "episode", "values")
 PLAY = """(jobs) => jobs.map(({ data, phase, context, seed, overrides }) => {
   const model = readModel({ ...data, userUnits: false });
   const policy = readPolicy(phase.policy, model);
@@ -42,7 +45,7 @@ PLAY = """(jobs) => jobs.map(({ data, phase, context, seed, overrides }) => {
 def in_browser(browser, function, argument):
     """The result of a function that sees the page's scripts."""
     folder = files("latentmdp.report") / "page"
-    source = "\n".join((folder / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
+    source = "\n".join((folder / f"{name}.js").read_text("utf-8") for name in NUMBERS)
     page = browser.new_page()
     try:
         return page.evaluate(
@@ -238,6 +241,56 @@ def test_the_episode_goes_on_from_the_belief_after_another_action(browser, clini
                     assert [row[:3] for row in transcript(page)] == [
                         (step.state, step.action, step.next) for step in steps
                     ]
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """30 contexts, long names, large costs, hidden rewards, a discount, an unavailable action."""
+    rng = np.random.default_rng(0)
+    P, R = rng.dirichlet(np.full(6, 0.3), (30, 6, 5)), 700.0 - 1000.0 * rng.random((30, 6, 5))
+    model = lm.LatentMDP.from_arrays(
+        P, R, np.full(30, 1 / 30), np.full((30, 6), 1 / 6), 6, max_return=None, discount=0.9,
+        observe_rewards=False, allowed=np.tile([True, True, False, True, True], (6, 1)),
+        state_names=[f"a long name of state number {i}, with details" for i in range(6)],
+        action_names=[f"administer treatment number {i} twice a day" for i in range(5)],
+        context_names=[f"a rare disease with a long Latin name {i}" for i in range(30)],
+    )  # fmt: skip
+    policy = lm.PolicyGraph.from_belief(model, lambda t, s, b: int(np.argmax(b)) % 2, max_nodes=999)
+    phase = plan_phase(model, policy, lm.evaluate(model, policy).value)
+    source = {"name": "plan", "model": 0, "total": 1, "best": None, "phases": [phase]}
+    data = {"plans": [], "sources": [source], "models": [world(model) | {"userUnits": False}]}
+    explorer = [("explore", "Explorer", tag("div", id="explorer"))]
+    path = tmp_path_factory.mktemp("crowded") / "page.html"
+    path.write_text(render_page("Crowded", "", explorer, data, SCRIPTS), encoding="utf-8")
+    return path
+
+
+def test_a_crowded_model_is_told_apart_and_its_words_are_right(browser, crowded):
+    with Watched(browser, crowded) as page:
+        for _ in range(3):
+            page.locator("#explore-forward").click()
+        assert page.evaluate(BROKEN_NUMBERS) == []
+        for what in (".belief", ".action"):  # the numbers are not cut off
+            names = [x.inner_text() for x in page.locator(f"{what} .who").all()]
+            assert len({re.match(r"\W*\d+", name)[0] for name in names}) == len(names)
+        assert "administer treatment number" in page.locator(".action").first.get_attribute("title")
+        assert "discounted by 0.9 a step" in page.locator("#explorer").inner_text()
+        assert "discounted total reward" in page.locator(".transport").inner_text()
+        assert "which it does not see" in page.locator(".now").inner_text()
+        page.locator("#explore-last").click()
+        assert "The true context was a rare disease" in page.locator(".now").inner_text()
+
+
+def test_names_lose_the_words_that_all_begin_with(browser):
+    brief = "(sets) => sets.map((x) => x.map((_, i) => briefly((j) => x[j], x.length)(i)))"
+    sets = [
+        ["a machine in state good", "a machine in state bad"], ["left", "right"],
+        ["no common beginning here", "and none here either"], ["only one very long name of one"],
+        ["treatment-with-aspirin-1", "treatment-with-aspirin-2"], ["twice the same name"] * 2,
+    ]  # fmt: skip
+    assert in_browser(browser, brief, sets) == [
+        ["…good", "…bad"], *sets[1:4], ["…1", "…2"], ["…name"] * 2
+    ]  # fmt: skip
 
 
 def test_bars_cross_zero_where_values_do(browser, tmp_path):

@@ -1,6 +1,6 @@
 // Rows of actions: what each is worth, as bars from zero on one scale for all of them.
 
-// actions: [{ name, available, policys, chosen, lower, upper, hoped, act }], values as they are shown;
+// actions: [{ name, brief, available, policys, chosen, lower, upper, hoped, act }], values as they are shown;
 // markov: whether the policy has no memory. Returns { rows, keys }.
 function actionBars(actions, { least, markov, unit, discount }) {
   const values = actions.flatMap((x) => (x.available ? [x.lower, x.upper, x.hoped] : [])).filter((x) => x !== null);
@@ -20,7 +20,7 @@ const signed = (x, digits) => { const text = x.toFixed(digits); return +text < 0
 
 function unavailableRow(x) {
   return element("button", { type: "button", class: "action", disabled: true, title: `${x.name} is unavailable here.` },
-    element("span", { class: "who soft" }, x.name), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
+    element("span", { class: "who soft" }, x.brief), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
 }
 
 function actionRow(x, { low, high, from, figure, markov }) {
@@ -39,7 +39,7 @@ function actionRow(x, { low, high, from, figure, markov }) {
   return element("button", {
     type: "button", class: `action${x.chosen ? " chosen" : ""}`, "aria-pressed": String(x.chosen), "data-lower": x.lower, "data-upper": x.upper, "data-hoped": x.hoped,
     title: x.chosen ? said : `${said} Click to see what would have happened.`, onclick: x.act,
-  }, element("span", { class: "who" }, `${x.policys ? "→ " : ""}${x.name}`), worth, numbers);
+  }, element("span", { class: "who" }, `${x.policys ? "→ " : ""}${x.brief}`), worth, numbers);
 }
 
 function rangeText({ lower, upper }, figure) {
@@ -68,10 +68,10 @@ function scaleRow({ low, high, at, figure }) {
 function barKeys(actions, { markov, unit, discount }) {
   const key = (text, kind) => element("span", { class: "key" }, kind ? element("i", { class: kind }) : null, text);
   const has = (part) => actions.some((x) => x.available && x[part] !== null);
-  const keys = [key(`What is earned on average from here to the end of the episode${discount === 1 ? "" : `, discounted by ${discount} a step`}.`)];
+  const keys = has("lower") || has("upper") ? [key("certain", "real"), key("between at least and at most", "open")] : [];
+  keys.push(key(`What is earned on average from here to the end of the episode${discount === 1 ? "" : `, discounted by ${discount} a step`}.`));
   if (has("lower")) keys.push(key(markov ? "At least: the action now, then on with the policy." : "At least: the action now, then the best of the policy's continuations for what is then believed."));
   if (has("upper")) keys.push(key("At most: no policy that takes the action now earns more."));
-  if (has("lower") || has("upper")) keys.push(key("certain", "real"), key("between at least and at most", "open"));
   if (has("hoped")) keys.push(key(`what the learner hoped (${short(unit)} = nothing ruled out)${markov ? "" : "; for other actions than the policy's, with what it does after unexpected observations"}`, "hoped"));
   return keys;
 }

@@ -244,7 +244,7 @@ class Explorer {
     }
     [...this.bars.children].forEach((row, m) => {
       const [who, bar, number] = row.children;
-      const name = lettered(model, m);
+      const name = lettered(model, m, model.brief.context);
       const real = m === this.choice.context;
       row.classList.toggle("true", real);
       row.dataset.belief = belief[m];
@@ -293,7 +293,7 @@ class Explorer {
     const hope = (a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0);
     const worth = (value) => (value === null ? null : model.worth(value, at.t));
     const { rows, keys } = actionBars(ranges.map(({ lower, upper }, a) => ({
-      name: model.action(a), available: model.available(at.t, at.state, a), policys: a === at.asked, chosen: a === at.action,
+      name: model.action(a), brief: model.brief.action(a), available: model.available(at.t, at.state, a), policys: a === at.asked, chosen: a === at.action,
       lower: worth(lower), upper: worth(upper), hoped: prepared.hoped ? worth(hope(a)) : null, act: () => this.deviate(at.t, a),
     })), { least: model.least, markov: prepared.policy.markov, unit: model.worth(1, at.t), discount: model.discount });
     this.actions.replaceChildren(...rows);
