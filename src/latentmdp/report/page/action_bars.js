@@ -8,7 +8,7 @@ function actionBars(actions, { least, markov, unit, discount }) {
   const span = Math.max(high - low, least); // below that, nothing is left to show
   const at = (x) => (100 * (x - low)) / span;
   const from = (x, y) => ({ left: `${at(Math.min(x, y))}%`, width: `${at(Math.max(x, y)) - at(Math.min(x, y))}%` });
-  const figure = (x) => signed(x, decimals(span));
+  const figure = (x) => rounded(x, decimals(span));
   const rows = actions.map((x) => (x.available ? actionRow(x, { low, high, from, figure, markov }) : unavailableRow(x)));
   if (values.length) rows.push(scaleRow({ low, high, at, figure }));
   return { rows, keys: values.length ? barKeys(actions, { markov, unit, discount }) : [element("span", { class: "key" }, "The policy is too large for this page to compute what actions are worth.")] };
@@ -16,7 +16,7 @@ function actionBars(actions, { least, markov, unit, discount }) {
 
 // Digits after the point that tell values apart which differ by a thousandth of the span.
 const decimals = (span) => Math.min(6, Math.max(0, 3 - Math.floor(Math.log10(span))));
-const signed = (x, digits) => { const text = x.toFixed(digits); return +text < 0 ? text.replace("-", "\u2212") : text.replace("-", ""); };
+const rounded = (x, digits) => { const text = x.toFixed(digits); return +text === 0 ? text.replace("-", "") : text; };
 
 function unavailableRow(x) {
   return element("button", { type: "button", class: "action", disabled: true, title: `${x.name} is unavailable here.` },
@@ -69,9 +69,9 @@ function barKeys(actions, { markov, unit, discount }) {
   const key = (text, kind) => element("span", { class: "key" }, kind ? element("i", { class: kind }) : null, text);
   const has = (part) => actions.some((x) => x.available && x[part] !== null);
   const keys = has("lower") || has("upper") ? [key("certain", "real"), key("between at least and at most", "open")] : [];
+  if (has("hoped")) keys.push(key(`what the learner hoped (${short(unit)} = nothing ruled out)${markov ? "" : "; for other actions than the policy's, with what it does after unexpected observations"}`, "hoped"));
   keys.push(key(`What is earned on average from here to the end of the episode${discount === 1 ? "" : `, discounted by ${discount} a step`}.`));
   if (has("lower")) keys.push(key(markov ? "At least: the action now, then on with the policy." : "At least: the action now, then the best of the policy's continuations for what is then believed."));
   if (has("upper")) keys.push(key("At most: no policy that takes the action now earns more."));
-  if (has("hoped")) keys.push(key(`what the learner hoped (${short(unit)} = nothing ruled out)${markov ? "" : "; for other actions than the policy's, with what it does after unexpected observations"}`, "hoped"));
   return keys;
 }
