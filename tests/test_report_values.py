@@ -30,7 +30,7 @@ from strategies import random_masked, random_model, random_policy
 from test_advice_values import best_node, expand, optimal_from, optimal_q
 
 pytestmark = pytest.mark.browser
-NUMBERS = ("data", "random", "episode", "values")
+NUMBERS = ("data", "random", "episode", "values", "svg", "action_bars")
 PLAY = """(jobs) => jobs.map(({ data, phase, context, seed, overrides }) => {
   const model = readModel({ ...data, userUnits: false });
   const policy = readPolicy(phase.policy, model);
@@ -42,10 +42,13 @@ PLAY = """(jobs) => jobs.map(({ data, phase, context, seed, overrides }) => {
 })"""
 
 
-def in_browser(browser, function, argument):
-    """The result of a function that sees the page's scripts."""
+def in_browser(browser, function, argument, **constants):
+    """The result of a function that sees the page's scripts; `constants` replace theirs."""
     folder = files("latentmdp.report") / "page"
     source = "\n".join((folder / f"{name}.js").read_text("utf-8") for name in NUMBERS)
+    for name, value in constants.items():
+        source, found = re.subn(rf"const {name} = [^;]*;", f"const {name} = {value};", source)
+        assert found == 1
     page = browser.new_page()
     try:
         return page.evaluate(
@@ -278,6 +281,48 @@ def test_a_crowded_model_is_told_apart_and_its_words_are_right(browser, crowded)
         assert "which it does not see" in page.locator(".now").inner_text()
         page.locator("#explore-last").click()
         assert "The true context was a rare disease" in page.locator(".now").inner_text()
+
+
+BARS = """(actions) => {
+  const settings = { least: 1e-6, markov: true, unit: 1, discount: 1 };
+  const action = { name: "a", brief: "a", available: true, hoped: null };
+  const { rows, keys } = actionBars(actions.map((x) => ({ ...action, ...x })), settings);
+  const ends = ({ left, width }) => [parseFloat(left), parseFloat(left) + parseFloat(width)];
+  const bars = (row) => [...row.querySelectorAll(".real, .open")];
+  const drawn = rows.slice(0, actions.length).map(
+    (row) => Object.fromEntries(bars(row).map((x) => [x.className, ends(x.style)])));
+  return [drawn, keys.map((x) => x.textContent).join(" ")];
+}"""
+
+
+def test_what_is_certain_is_solid_and_the_rest_is_open(browser):
+    """On a scale from -4 to 4: 0 lies in the middle."""
+    ends = [(-4, -2), (1, 4), (-1, 2), (3, 3), (-2, -2), (None, -2), (None, 2), (-1, None),
+            (1, None)]  # fmt: skip
+    expected = [
+        {"open": [0, 25], "real": [25, 50]}, {"real": [50, 62.5], "open": [62.5, 100]},
+        {"open": [37.5, 75]}, {"real": [50, 87.5]}, {"real": [25, 50]}, {"real": [25, 50]},
+        {"open": [50, 75]}, {"open": [37.5, 50]}, {"real": [50, 62.5]},
+    ]  # fmt: skip
+    drawn, words = in_browser(browser, BARS, [{"lower": low, "upper": high} for low, high in ends])
+    assert drawn == expected
+    assert "too large" not in words
+    drawn, words = in_browser(browser, BARS, [{"lower": 0, "upper": 0}, {"lower": 0, "upper": 0}])
+    assert drawn == [{}, {}]
+    for end, other in (("lower", "most"), ("upper", "least")):
+        _, words = in_browser(browser, BARS, [{"lower": None, "upper": None, end: 1}])
+        assert f"too large for this page to say what actions are worth at {other}." in words
+
+
+@pytest.mark.parametrize("end", ["lower", "upper"])
+def test_tables_end_where_they_would_be_too_large(browser, end):
+    model, _, policy, job = random_job(4)
+    name = "MOST_NUMBERS" if end == "lower" else "MOST_WORK"
+    size = policy.N * model.M if end == "lower" else len(model.next) * model.H
+    for most in (size, size - 1):
+        (entries,) = in_browser(browser, PLAY, [job], **{name: most})
+        known = {at["ranges"][a][end] is not None for at in entries for a in range(model.A)}
+        assert known == {most == size}
 
 
 def test_names_lose_the_words_that_all_begin_with(browser):

@@ -11,7 +11,7 @@ function actionBars(actions, { least, markov, unit, discount }) {
   const figure = (x) => rounded(x, decimals(span));
   const rows = actions.map((x) => (x.available ? actionRow(x, { low, high, from, figure, markov }) : unavailableRow(x)));
   if (values.length) rows.push(scaleRow({ low, high, at, figure }));
-  return { rows, keys: values.length ? barKeys(actions, { markov, unit, discount }) : [element("span", { class: "key" }, "The policy is too large for this page to compute what actions are worth.")] };
+  return { rows, keys: barKeys(actions, { markov, unit, discount }) };
 }
 
 // Digits after the point that tell values apart which differ by a thousandth of the span.
@@ -25,13 +25,11 @@ function unavailableRow(x) {
 
 function actionRow(x, { low, high, from, figure, markov }) {
   const worth = element("span", { class: "worth" });
-  const [lower, upper] = [x.lower ?? x.upper, x.upper ?? x.lower];
   if (x.hoped !== null) worth.append(element("span", { class: `hoped${x.hoped < 0 ? " below" : ""}`, style: from(0, x.hoped) }));
-  if (lower !== null) {
-    const sure = lower > 0 ? lower : upper < 0 ? upper : 0; // of one sign: earned, or lost, at any rate
-    if (sure !== 0) worth.append(element("span", { class: "real", style: from(0, sure) }));
-    if (upper > lower) worth.append(element("span", { class: "open", style: from(lower, upper) }));
-  }
+  const [lower, upper] = [x.lower ?? Math.min(0, x.upper), x.upper ?? Math.max(0, x.lower)]; // 0 stands for an unknown end
+  const sure = lower > 0 ? lower : upper < 0 ? upper : 0; // of one sign: earned, or lost, at any rate
+  if (sure !== 0) worth.append(element("span", { class: "real", style: from(0, sure) }));
+  if (upper > lower) worth.append(element("span", { class: "open", style: from(lower, upper) }));
   if (low < 0 && high > 0) worth.append(element("span", { class: "zero", style: { left: from(0, 0).left } }));
   const numbers = element("span", { class: "numbers" }, rangeText(x, figure));
   if (x.hoped !== null) numbers.append(element("span", { class: "soft" }, `hoped ${figure(x.hoped)}`));
@@ -73,5 +71,7 @@ function barKeys(actions, { markov, unit, discount }) {
   keys.push(key(`What is earned on average from here to the end of the episode${discount === 1 ? "" : `, discounted by ${discount} a step`}.`));
   if (has("lower")) keys.push(key(markov ? "At least: the action now, then on with the policy." : "At least: the action now, then the best of the policy's continuations for what is then believed."));
   if (has("upper")) keys.push(key("At most: no policy that takes the action now earns more."));
+  if (!has("lower")) keys.push(key("The policy is too large for this page to say what actions are worth at least."));
+  if (!has("upper")) keys.push(key("The model is too large for this page to say what actions are worth at most."));
   return keys;
 }
