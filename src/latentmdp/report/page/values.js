@@ -90,7 +90,7 @@ function resumption(model, tables) {
 // `upper`: the action once, then as if told the context; nothing can earn more. Where the policy
 // comes with chance p, nothing earns more than the policy from there on and `slack / (p discount^t)`
 // either, for the policy misses at most `slack` of the optimum. Each is null where the table that it
-// needs is. Its twin: latentmdp/advice/values.py, without `slack`.
+// needs is. latentmdp/advice/values.py does the same, without `slack`, for advice.
 function actionRanges(model, tables, at) {
   const { M, S, A, H } = model;
   const { alpha, known, slack } = tables;
