@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 import latentmdp as lm
 from latentmdp.builtin_domains import DOMAINS
 from latentmdp.drawing import draw_model, draw_policy, save_picture
+from latentmdp.drawing.canvas import PINK, YELLOW
 from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import grid_places
 from latentmdp.drawing.policies import action_directions, action_shares
@@ -95,6 +96,44 @@ def test_large_models_become_a_matrix():
     np.testing.assert_allclose(rows.sum(axis=1), 1)
     expected = np.einsum("m,msan->sn", model.w, model.P) / model.A
     np.testing.assert_allclose(rows, expected)
+
+
+def numbers_in(ax):
+    return sorted(float(t) for t in texts(ax) if t.replace(".", "", 1).isdigit())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_contexts_together_are_their_mixture(seed):
+    """And not the largest probability that any context has, whose rows sum to more than 1."""
+    rng = np.random.default_rng(seed)
+    P, w = rng.dirichlet([0.7, 0.7, 0.7], (3, 3, 2)), rng.dirichlet([1.0, 1.0, 1.0])
+    R = rng.random((3, 3, 2)) - rng.random((3, 1))
+    model = lm.LatentMDP.from_arrays(
+        P, R, w, [[1, 0, 0]] * 3, 3, max_return=None, state_names=["x", "y", "z"]
+    )
+    for context, weight in ((None, w), (1, np.eye(3)[1])):
+        ax = draw_model(model, context)
+        mean = np.einsum("m,msan->san", weight, P)
+        drawn = [mean[s, a, n] for s in range(3) for a in range(2) for n in range(3) if s != n]
+        assert numbers_in(ax) == sorted(float(f"{p:.2g}") for p in drawn)
+        assert ("average of the contexts" in ax.get_title()) == (context is None)
+        fills = [line.get_markerfacecolor() for line in ax.lines if line.get_marker() == "o"]
+        best = np.tensordot(weight, R, axes=1).max(axis=1)
+        assert fills.count(YELLOW) == (best > 0).sum()
+        assert fills.count(PINK) == (best < 0).sum()
+        legend = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert ("can pay at once" in legend, "every action costs" in legend) == (
+            (best > 0).any(), (best < 0).any(),
+        )  # fmt: skip
+
+
+def test_contexts_of_weight_0_are_in_no_mixture():
+    P = np.zeros((2, 3, 1, 3))
+    P[0, :, 0, 1] = P[1, :, 0, 2] = 1.0
+    nu = [[1, 0, 0], [0, 0, 1]]
+    model = lm.LatentMDP.from_arrays(P, np.ones((2, 3, 1)), [1.0, 0.0], nu, 2, max_return=None)
+    assert np.isfinite(diagram_places(model, None)[:, 0]).tolist() == [True, True, False]
+    assert "1 never visited" in draw_model(model).get_title()
 
 
 def test_arrows_point_where_actions_go():

@@ -92,10 +92,32 @@ def test_nothing_to_draw(values):
 
 @pytest.mark.parametrize(("value", "low", "high"), [(1, 0, 0), (float("nan"), 0, 1), (9, 0, 1)])
 def test_bars_stay_inside(value, low, high):
-    (width,) = re.findall(
-        r'<rect width="([\d.]+)" height="12" fill="#', notebook.bar(value, low, high)
+    left, width = drawn_bar(notebook.bar(value, low, high))
+    assert 0 <= left <= left + width <= 120
+
+
+def drawn_bar(picture):
+    """Left end and width of a bar."""
+    return tuple(map(float, re.search(r'x="([\d.]+)" width="([\d.]+)"', picture).groups()))
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [(-3, -4, 0, (30, 90)), (-4, -4, 0, (0, 120)), (-1, -1, 3, (0, 30)), (3, -1, 3, (30, 90)),
+     (1, 0, 2, (0, 60))],
+)  # fmt: skip
+def test_bars_are_drawn_from_zero(value, low, high, expected):
+    assert drawn_bar(notebook.bar(value, low, high)) == expected
+
+
+def test_the_largest_cost_has_the_longest_bar():
+    P = np.ones((2, 1, 1, 1))
+    model = lm.LatentMDP.from_arrays(
+        P, [[[-1.0]], [[-4.0]]], [0.5, 0.5], [[1], [1]], 1, max_return=None
     )
-    assert 0 <= float(width) <= 120
+    page = lm.evaluate(model, [[0]])._repr_html_()
+    bars = [drawn_bar(picture) for picture in re.findall(r"<svg.*?</svg>", page)]
+    assert bars == [(90, 30), (0, 120)]
 
 
 def test_reports_and_plans_say_their_numbers():

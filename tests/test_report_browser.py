@@ -152,15 +152,16 @@ def test_clicking_another_action_plays_on_from_there(browser, report):
 
 
 def test_values_of_actions_are_the_librarys(browser, report, run, maze):
-    """The number at the policy's own action is the belief-weighted alpha of its node."""
+    """The least at the policy's own action is the belief-weighted alpha of its node."""
     policy = run.phases[-1].policy
     ev = lm.evaluate(maze, policy)
     with Watched(browser, report) as page:
         first, steps = page_episode(maze, policy, 0, 1)
         cursor, belief = policy.cursor(first), lm.initial_belief(maze, first)
         for step in steps[:-1]:
-            shown = page.locator(".action.chosen .numbers").inner_text().split(" / ")
-            assert float(shown[0]) == pytest.approx(belief @ ev.alpha[cursor.node], abs=6e-4)
+            shown = page.locator(".action.chosen .numbers").inner_text().split(" to ")
+            expected = belief @ ev.alpha[cursor.node]
+            assert float(shown[0].split()[0]) == pytest.approx(expected, abs=6e-4)
             cursor.observe(step.next, symbol=step.symbol)
             belief = step.belief
             page.locator("#explore-forward").click()

@@ -61,7 +61,7 @@ class Evaluation:
         from latentmdp import notebook
 
         contexts, value = self.conversion.value(self.contexts), self.conversion.value(self.value)
-        low, high = min(0.0, float(contexts.min())), float(contexts.max())
+        low, high = min(0.0, float(contexts.min())), max(0.0, float(contexts.max()))
         names = self.context_names or [str(m) for m in range(len(contexts))]
         columns = (names, *(x.tolist() for x in (self.weights, contexts)))
         variances = np.maximum([self.variance, *self.context_variances], 0.0)

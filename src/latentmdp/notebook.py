@@ -63,14 +63,14 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> str:
 
 
 def bar(value: float, low: float, high: float, width: int = 120) -> Picture:
-    """Where a value lies between two others."""
-    span = high - low
-    share = (value - low) / span if span > 0.0 and math.isfinite(value) else 0.0
-    filled = width * min(max(share, 0.0), 1.0)
+    """From zero to a value, on a scale from `low` (at most 0) to `high` (at least 0)."""
+    per_unit = width / (high - low) if high > low else 0.0
+    end = value if math.isfinite(value) else 0.0
+    left, right = sorted(min(max(per_unit * (x - low), 0.0), width) for x in (0.0, end))
     return Picture(
         f'<svg width="{width}" height="12" role="img" aria-label="{text(float(value))}">'
         f'<rect width="{width}" height="12" fill="currentColor" opacity="0.12"/>'
-        f'<rect width="{filled:.1f}" height="12" fill="{BLUE}"/></svg>'
+        f'<rect x="{left:.1f}" width="{right - left:.1f}" height="12" fill="{BLUE}"/></svg>'
     )
 
 

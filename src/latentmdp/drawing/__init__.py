@@ -26,12 +26,13 @@ __all__ = ["draw_model", "draw_policy", "save_picture"]
 def draw_model(model: AnyModel, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """The model's picture: its grid, else a diagram of its states, else a transition matrix.
 
-    `context=None` shows all contexts together (candidate goals, averaged probabilities), a number
-    that context alone. A step-dependent model is averaged over its steps.
+    `context=None` shows all contexts together (candidate goals on a grid, else the mixture, whose
+    probabilities and rewards are averages by weight), a number that context alone. A step-dependent
+    model is averaged over its steps.
     """
     if isinstance(model, TimedLatentMDP):
         ax = draw_model(model.mean_over_steps(), context, ax)
-        ax.set_title(f"{ax.get_title()}, averaged over them", fontsize=10)
+        ax.set_title(f"{ax.get_title()}\naverage of its steps", fontsize=10)
         return ax
     if context is not None and not 0 <= context < model.M:
         raise ModelError(f"context must be between 0 and {model.M - 1}; it is {context}")

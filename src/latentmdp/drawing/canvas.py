@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+PINK = "#F4C3A8"  # vermillion, lighter
 WALL, LINE, FAINT, PAPER = "#3C4048", "#B8BDC4", "#8A9099", "#FFFFFF"
 
 PICTURE_ENDINGS = (".png", ".svg", ".pdf")
@@ -83,6 +84,13 @@ def sizes_title(model: AnyModel, context: int | None) -> str:
         ("no last step" if is_infinite(model.horizon) else _count(model.H, "step")),
     )
     return ", ".join((contexts, *sizes))
+
+
+def averaged_title(model: AnyModel, context: int | None) -> str:
+    """The sizes, and that several contexts are averaged."""
+    line = sizes_title(model, context)
+    several = context is None and model.M > 1
+    return f"{line}\naverage of the contexts by their weights" if several else line
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,12 +9,13 @@ from latentmdp.drawing.canvas import (
     FAINT,
     PALETTE,
     PAPER,
+    PINK,
     WALL,
     YELLOW,
     action_name,
+    averaged_title,
     drawn,
     new_axes,
-    sizes_title,
     state_name,
 )
 from latentmdp.drawing.grid import start_states
@@ -39,8 +40,9 @@ def is_readable(model: LatentMDP, context: int | None) -> bool:
 def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """States in columns by distance from the start; arrows in the colour of their action.
 
-    Grey arrows are the same whatever the action; a wider arrow is likelier; a filled state pays.
-    States that no episode visits are left out.
+    Grey arrows are the same whatever the action; a wider arrow is likelier. A yellow state can pay
+    at once; in a pink one every action costs. States that no episode visits are left out. All
+    contexts together are their mixture: probabilities and rewards averaged by weight.
     """
     ax = ax or new_axes(8.0, 5.2)
     place = diagram_places(model, context)
@@ -56,28 +58,32 @@ def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None"
             if p < 1 and s != n:
                 _label(ax, place[s], place[n], a, p)
 
-    pays = _best_reward(model, context)
+    best = _best_reward(model, context)
+    fills = np.where(best > 0, YELLOW, np.where(best < 0, PINK, PAPER))
     starts = set(start_states(model, context).tolist())
     for s in visited.tolist():
         colour, edge = (BLUE, 2.4) if s in starts else (WALL, 1.0)
-        fill = YELLOW if pays[s] > 0 else PAPER
-        ax.plot(*place[s], marker="o", ms=size, mfc=fill, mec=colour, mew=edge, zorder=3)
+        ax.plot(*place[s], marker="o", ms=size, mfc=str(fills[s]), mec=colour, mew=edge, zorder=3)
         short = len(state_name(model, s)) <= 4
         name = drawn(state_name(model, s))
         ax.annotate(name, place[s], xytext=(0, 0 if short else -17), textcoords="offset points",
                     ha="center", va="center", fontsize=size * 0.4 if short else 7,
                     zorder=4)  # fmt: skip
-    _legend(model, {a for _, a, _, _ in edges}, ax)
+    _legend(model, {a for _, a, _, _ in edges}, set(fills[visited].tolist()), ax)
     ax.set_xlim(place[visited, 0].min() - 0.5, place[visited, 0].max() + 0.5)
     ax.set_ylim(place[visited, 1].max() + 0.7, place[visited, 1].min() - 0.9)  # first on top
     hidden = model.S - visited.size
     note = f" ({hidden} never visited)" if hidden else ""
-    ax.set_title(sizes_title(model, context) + note, fontsize=10)
+    sizes, *average = averaged_title(model, context).split("\n")
+    ax.set_title("\n".join([sizes + note, *average]), fontsize=10)
     return ax
 
 
 def draw_matrix(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
-    """P(next state | state) under uniformly random available actions, dark where likely."""
+    """P(next state | state) under uniformly random available actions, dark where likely.
+
+    All contexts together are their mixture, averaged by weight.
+    """
     ax = ax or new_axes(6.8, 5.8)
     image = ax.imshow(_mean_matrix(model, context), cmap="Blues", vmin=0, aspect="auto",
                       interpolation="nearest")  # fmt: skip
@@ -91,7 +97,7 @@ def draw_matrix(model: LatentMDP, context: int | None = None, ax: "Axes | None" 
     figure = ax.get_figure(root=True)
     assert figure is not None
     figure.colorbar(image, ax=ax, label="probability, actions at random", shrink=0.85)
-    ax.set_title(sizes_title(model, context), fontsize=10)
+    ax.set_title(averaged_title(model, context), fontsize=10)
     return ax
 
 
@@ -120,19 +126,22 @@ def diagram_places(model: LatentMDP, context: int | None) -> np.ndarray:
 
 
 def _edges(model: LatentMDP, context: int | None) -> list[tuple[int, int, int, float]]:
-    """(state, action, next, largest probability) over the contexts.
+    """(state, action, next, probability); of all contexts together the average by weight.
 
-    Action -1 stands for all of them, where they do the same or there are too many for colours.
+    Action -1 stands for all of them, where they do the same, or, where there are too many for
+    colours, for the one that is likeliest to lead there.
     """
     rows = np.repeat(np.arange(model.M * model.S * model.A), np.diff(model.indptr))
     m, s, a = np.unravel_index(rows, (model.M, model.S, model.A))
-    keep = model.listed_rows[rows] if context is None else (m == context) & model.listed_rows[rows]
-    best = np.zeros((model.S, model.S, model.A))
-    np.maximum.at(best, (s[keep], model.next[keep], a[keep]), model.prob[keep])
+    weight = model.w if context is None else np.eye(model.M)[context]
+    share = np.where(model.listed_rows[rows], weight[m] * model.prob, 0.0)
+    mean = np.zeros((model.S, model.S, model.A))
+    np.add.at(mean, (s, model.next, a), share)
+    mean = np.where(np.isclose(mean, 1.0, rtol=0.0, atol=1e-12), 1.0, mean)  # 1 but for rounding
     edges = []
-    for s_, n_ in np.argwhere(best.max(axis=2) > 0).tolist():
+    for s_, n_ in np.argwhere(mean.max(axis=2) > 0).tolist():
         available = model.actions_in(s_)
-        by_action = best[s_, n_, available]
+        by_action = mean[s_, n_, available]
         if len(PALETTE) < model.A or (by_action == by_action[0]).all():
             edges.append((s_, -1, n_, float(by_action.max())))
         else:
@@ -154,8 +163,9 @@ def _mean_matrix(model: LatentMDP, context: int | None) -> np.ndarray:
 
 
 def _best_reward(model: LatentMDP, context: int | None) -> np.ndarray:
-    best = model.row_reward.reshape(model.M, model.S, model.A).max(axis=2)
-    return best.max(axis=0) if context is None else best[context]
+    """`(S,)` the largest expected reward of an action; unavailable ones are copies of others."""
+    weight = model.w if context is None else np.eye(model.M)[context]
+    return np.tensordot(weight, model.row_reward.reshape(model.sizes), axes=1).max(axis=1)
 
 
 def _depths(follows: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -217,7 +227,7 @@ def _bend(action: int) -> float:
     return 0.06 + 0.16 * max(action, 0)
 
 
-def _legend(model: LatentMDP, actions: set[int], ax: "Axes") -> None:
+def _legend(model: LatentMDP, actions: set[int], fills: set[str], ax: "Axes") -> None:
     from matplotlib.lines import Line2D
 
     keys = [
@@ -225,10 +235,15 @@ def _legend(model: LatentMDP, actions: set[int], ax: "Axes") -> None:
         for a in sorted(actions - {-1})
     ]
     if -1 in actions:
-        keys.append(Line2D([], [], color=FAINT, lw=2, label="any action"))
+        label = "the likeliest action" if len(PALETTE) < model.A else "any action"
+        keys.append(Line2D([], [], color=FAINT, lw=2, label=label))
+    keys.append(
+        Line2D([], [], ls="", marker="o", mfc=PAPER, mec=BLUE, mew=2.4, ms=9, label="start")
+    )
     keys += [
-        Line2D([], [], ls="", marker="o", mfc=PAPER, mec=BLUE, mew=2.4, ms=9, label="start"),
-        Line2D([], [], ls="", marker="o", mfc=YELLOW, mec=WALL, ms=9, label="pays"),
+        Line2D([], [], ls="", marker="o", mfc=fill, mec=WALL, ms=9, label=label)
+        for fill, label in ((YELLOW, "can pay at once"), (PINK, "every action costs"))
+        if fill in fills
     ]
     ax.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=min(len(keys), 6),
               fontsize=8, frameon=False)  # fmt: skip

@@ -99,8 +99,7 @@ def grid_places(model: LatentMDP) -> np.ndarray:
 
 def start_states(model: LatentMDP, context: int | None) -> np.ndarray:
     """The states in which an episode can start."""
-    nu = model.nu if context is None else model.nu[context : context + 1]
-    return np.flatnonzero(nu.max(axis=0) > 0)
+    return np.flatnonzero((model.w @ model.nu if context is None else model.nu[context]) > 0)
 
 
 def _draw_marks(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentmdp.evaluation import evaluate
+from latentmdp.model import LatentMDP
 from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
@@ -67,7 +68,7 @@ def content(
         "optima": _optima(groups, members, best),
         "units": units_of(shown),
         "models": [
-            world(model)
+            world(model, _optimum(model, plans, user[0]) if i == 0 else None)
             | {"userUnits": any(u for u, m in zip(user, model_of, strict=True) if m == i)}
             for i, model in enumerate(models)
         ],
@@ -84,6 +85,15 @@ def content(
         known = knowing_the_context(models[0])
         data["informed"] = models[0].in_user_units(known) if user[0] else known
     return data
+
+
+def _optimum(model: LatentMDP, plans: Sequence[tuple[str, "Plan"]], user: bool) -> float | None:
+    """What bounds all policies: the least upper bound of plans with memory; in model units."""
+    bounds = [plan.upper for _, plan in plans if plan.policy_class == "history"]
+    if not bounds:
+        return None
+    zero, one = (model.in_user_units(x) for x in (0.0, 1.0)) if user else (0.0, 1.0)
+    return (min(bounds) - zero) / (one - zero)
 
 
 def _limits(

@@ -40,7 +40,8 @@ def write_fit_page(
     lead = (
         f"{count(fit.episodes, 'episode')} with {count(model.M, 'context')}, "
         f"{count(model.S, 'state')}, {count(model.A, 'action')}, {count(model.H, 'step')}. Values "
-        "are total rewards of an episode, in the units of the log."
+        f"are {'' if model.discount == 1 else 'discounted '}total rewards of an episode, in the "
+        "units of the log."
     )
     parts = [
         ("short", "In short", _short(fit, decision)),
@@ -58,12 +59,14 @@ def write_fit_page(
 def _explorer_data(fit: Fit, decision: Decision) -> dict[str, Any]:
     sources = [
         {
-            "name": name, "model": 0, "total": 1, "best": None,
+            "name": name, "model": 0, "total": 1, "best": None, "by": " in the fitted model",
             "phases": [plan_phase(fit.model, plan.policy, evaluate(fit.model, plan.policy).value)],
         }
         for name, plan in (("with memory", decision.memory), ("without memory", decision.markov))
     ]  # fmt: skip
-    models = [world(fit.model) | {"userUnits": False}]
+    certificate = decision.memory.certificate  # of the mean model, which the explorer shows
+    optimum = None if certificate is None else certificate.upper
+    models = [world(fit.model, optimum) | {"userUnits": False}]
     return {"plans": [], "sources": sources, "models": models}
 
 

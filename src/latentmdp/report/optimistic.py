@@ -1,7 +1,6 @@
 """What a learner hoped each action to be worth: its optimistic value of every alternative.
 
-An alternative is taken once; then the policy goes on from its default nodes, as the learner does
-when it is made to deviate.
+An alternative is taken once; then the policy goes on from its default nodes.
 """
 
 from typing import TYPE_CHECKING

@@ -3,11 +3,12 @@
 `page/random.js` and `page/episode.js` are the originals; the browser tests hold the two together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from latentmdp.alpha_vectors import AlphaVectors
 from latentmdp.belief import initial_belief, update_belief
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, fitted
@@ -58,16 +59,26 @@ def _splitmix32(seed: int) -> Iterator[int]:
 
 
 def page_episode(
-    model: LatentMDP, policy: PolicyGraph, context: int, seed: int
+    model: LatentMDP,
+    policy: PolicyGraph,
+    context: int,
+    seed: int,
+    overrides: Mapping[int, int] | None = None,
 ) -> tuple[int, list[PageStep]]:
-    """`(first state, steps)` of the episode that the page shows for this context and seed."""
+    """`(first state, steps)` of the episode that the page shows for this context and seed.
+
+    `overrides`: actions by step that are clicked in this order. After another action than its own
+    the policy goes on at the node that is best for the belief.
+    """
     policy = fitted(model, policy)
+    vectors, overrides = AlphaVectors(model, policy), overrides or {}
     draw = uniforms(seed)
     first = state = _pick(model.nu[context], next(draw))
-    cursor, belief = policy.cursor(state), initial_belief(model, state)
+    node, belief = int(policy.root[state]), initial_belief(model, state)
     steps = []
-    for _ in range(model.H):
-        action = cursor.action
+    for t in range(model.H):
+        asked = int(policy.action[node])
+        action = overrides.get(t, asked)
         row = (context * model.S + state) * model.A + action
         start, end = model.indptr[row], model.indptr[row + 1]
         i = int(start) + _pick(model.prob[start:end], next(draw))
@@ -75,7 +86,11 @@ def page_episode(
         if belief is not None:
             belief = update_belief(model, belief, state, action, nxt, symbol=symbol)
         steps.append(PageStep(state, action, symbol, float(model.reward[i]), nxt, belief))
-        cursor.observe(nxt, symbol=symbol)
+        if t + 1 < model.H:
+            if action == asked or belief is None:
+                node = int(policy.successors(node, symbol, nxt))
+            else:
+                node = vectors.best(t + 1, nxt, belief)[1]
         state = nxt
     return first, steps
 

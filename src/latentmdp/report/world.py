@@ -1,5 +1,6 @@
 """A model as the page needs it: its rows to the bit, names, and where to draw its states."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from latentmdp.report.encode import pack_real, pack_whole, rounded
 MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one
 
 
-def world(model: LatentMDP) -> dict[str, Any]:
+def world(model: LatentMDP, optimum: float | None = None) -> dict[str, Any]:
     """Everything of the model; the page can write it out again as a file for `lm.load`.
 
+    `optimum`: an upper bound on what any policy earns in an episode, with memory too.
     Of a time-augmented model the page shows the states of the step-dependent one (`fold`).
     """
     drawn = pictured(folded(model))
@@ -33,6 +35,7 @@ def world(model: LatentMDP) -> dict[str, Any]:
         "returnLimit": model.return_limit,
         "rewardScale": model.reward_scale,
         "rewardShift": model.reward_shift,
+        "optimum": None if optimum is None or not math.isfinite(optimum) else optimum,
         "rewardsOnTransitions": model.rewards_on_transitions,
         "length": pack_whole(np.diff(model.indptr)),
         "next": pack_whole(model.next),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
 
 SCRIPTS = (
-    "data", "random", "episode", "svg", "scale", "chart", "charts", "views", "shades",
-    "explorer", "main", "theme",
+    "data", "random", "episode", "values", "svg", "scale", "chart", "charts", "views", "shades",
+    "action_bars", "explorer", "main", "theme",
 )  # fmt: skip
 NEED = "Charts and the episode explorer need JavaScript; tables and text do not."
 

@@ -22,6 +22,16 @@ function sums(lengths) {
   return indptr;
 }
 
+// Names without the words that all of them begin with, where pictures have no room for whole ones.
+function briefly(name, count) {
+  const names = Array.from({ length: count }, (_, i) => name(i));
+  if (count < 2 || names.every((x) => x.length <= 14)) return name;
+  let same = 0;
+  while (names.every((x) => same < x.length && x[same] === names[0][same])) same++;
+  const words = names[0].slice(0, same).search(/[^\s_:,/-]*$/); // up to the last whole word
+  return words > 5 ? (i) => `…${names[i].slice(words)}` : name;
+}
+
 function readModel(data) {
   const name = (names, fallback) => (i) => (names ? names[i] : fallback(i));
   const [scale, shift] = data.userUnits ? [data.rewardScale, data.rewardShift] : [1, 0];
@@ -32,22 +42,26 @@ function readModel(data) {
   const numbered = data.S;
   const S = data.fold ?? numbered;
   const place = (t, s) => (data.fold === null ? s : t * S + s);
+  const reward = decode(data.reward);
   const raw = { nu: decode(data.nu), next: decode(data.next) };
+  const state = name(data.fold === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`);
+  const action = name(data.actionNames, (a) => `action ${a}`);
+  const context = name(data.contextNames, (m) => `context ${m}`);
   return {
     ...data,
-    S, numbered, raw,
+    S, numbered, raw, state, action, context,
+    brief: { state: briefly(state, S), action: briefly(action, data.A), context: briefly(context, data.M) },
     nu: raw.nu.filter((_, i) => i % numbered < S),
     indptr: sums(decode(data.length)),
     next: raw.next.map((s) => s % S),
     symbol: decode(data.symbol),
     prob: decode(data.prob),
-    reward: decode(data.reward),
-    state: name(data.fold === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`),
-    action: name(data.actionNames, (a) => `action ${a}`),
-    context: name(data.contextNames, (m) => `context ${m}`),
+    reward,
     allowed, // 1 or 0 for each (numbered state, action); null: all of them
     available: (t, s, a) => allowed === null || allowed[place(t, s) * data.A + a] === 1,
     row: (m, t, s, a) => (m * numbered + place(t, s)) * data.A + a,
+    least: 1e-6 * scale * (reward.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1), // the smallest difference that pictures show
+    totals: data.discount === 1 ? "total" : "discounted total",
     // what is shown of a reward, of a total after `steps`, and of what is left to earn at step t
     paid: (reward) => scale * reward + shift,
     total: (sum, steps) => scale * sum + shift * weights(steps),

@@ -1,4 +1,4 @@
-// Episodes, beliefs and values, computed here from the stored model and policy.
+// Episodes and beliefs, computed here from the stored model and policy.
 
 // First index at which the running sum of weights exceeds u times their total.
 function pick(weights, u) {
@@ -13,26 +13,23 @@ function pick(weights, u) {
   return last;
 }
 
-function normalized(weights) {
-  let total = 0;
-  for (const x of weights) total += x;
-  return total > 0 ? weights.map((x) => x / total) : null;
+const total = (weights) => weights.reduce((sum, x) => sum + x, 0);
+const normalized = (weights) => { const sum = total(weights); return sum > 0 ? weights.map((x) => x / sum) : null; };
+
+// b_m proportional to w_m nu_m(s): (M) probability of the context and of the first state
+function firstWeights(model, s) {
+  return model.w.map((w, m) => w * model.nu[m * model.S + s]);
 }
 
-// b_m proportional to w_m nu_m(s)
-function initialBelief(model, s) {
-  return normalized(model.w.map((w, m) => w * model.nu[m * model.S + s]));
-}
-
-// b_m(h a r s') proportional to b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]
-function updateBelief(model, belief, t, s, a, next, symbol) {
-  return normalized(belief.map((b, m) => {
+// b_m(h a r s') proportional to b_m(h) P_m(s'|s,a) 1[r = R_m(s,a)]: (M), and likewise
+function nextWeights(model, belief, t, s, a, next, symbol) {
+  return belief.map((b, m) => {
     const row = model.row(m, t, s, a);
     for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
       if (model.next[i] === next && model.symbol[i] === symbol) return b * model.prob[i];
     }
     return 0;
-  }));
+  });
 }
 
 function successor(policy, model, node, symbol, next) {
@@ -42,14 +39,16 @@ function successor(policy, model, node, symbol, next) {
   return policy.default[(policy.step[node] + 1) * model.S + next];
 }
 
-// One episode in context m. `overrides` (step -> action) makes the agent deviate; the policy then
-// goes on from its default node. Entry t is before the action of step t; the last one is the end.
-function playEpisode(model, policy, m, seed, overrides) {
+// One episode in context m. `overrides` (step -> action) makes the agent deviate; `resume(t, s, belief)`
+// says at which node it then goes on. Entry t is before the action of step t; the last one is the end.
+// chance: how likely the policy comes to this history; 0 after a deviation.
+function playEpisode(model, policy, m, seed, overrides, resume) {
   const draw = uniforms(seed);
   let s = pick(Array.from(model.nu.slice(m * model.S, (m + 1) * model.S)), draw());
-  let belief = initialBelief(model, s);
+  const first = firstWeights(model, s);
+  let [belief, chance] = [normalized(first), total(first)];
   let node = policy.root[s];
-  let total = 0, weight = 1;
+  let earned = 0, weight = 1;
   const steps = [];
   for (let t = 0; t < model.H; t++) {
     const asked = policy.action[node];
@@ -58,53 +57,16 @@ function playEpisode(model, policy, m, seed, overrides) {
     const from = model.indptr[row];
     const i = from + pick(Array.from(model.prob.slice(from, model.indptr[row + 1])), draw());
     const [next, symbol, reward] = [model.next[i], model.symbol[i], model.reward[i]];
-    steps.push({ t, state: s, node, belief, asked, action, next, symbol, reward, total });
-    total += weight * reward;
+    steps.push({ t, state: s, node, belief, chance, asked, action, next, symbol, reward, total: earned });
+    earned += weight * reward;
     weight *= model.discount;
-    belief = updateBelief(model, belief, t, s, action, next, symbol);
-    if (t + 1 < model.H) node = action === asked ? successor(policy, model, node, symbol, next) : policy.default[(t + 1) * model.S + next];
+    const weights = nextWeights(model, belief, t, s, action, next, symbol);
+    [belief, chance] = [normalized(weights), action === asked ? chance * total(weights) : 0];
+    if (t + 1 < model.H) node = action === asked ? successor(policy, model, node, symbol, next) : resume(t + 1, next, belief);
     s = next;
   }
-  steps.push({ t: model.H, state: s, node: null, belief, total });
+  steps.push({ t: model.H, state: s, node: null, belief, chance, total: earned });
   return steps;
-}
-
-// alpha (N x M): expected remaining reward at each node in each context. Nodes are sorted by step.
-function alphaVectors(model, policy) {
-  const { M, H } = model;
-  const alpha = new Float64Array(policy.N * M);
-  for (let n = policy.N - 1; n >= 0; n--) {
-    for (let m = 0; m < M; m++) {
-      const row = model.row(m, policy.step[n], policy.state[n], policy.action[n]);
-      let sum = 0;
-      for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
-        const later = policy.step[n] + 1 < H ? alpha[successor(policy, model, n, model.symbol[i], model.next[i]) * M + m] : 0;
-        sum += model.prob[i] * (model.reward[i] + model.discount * later);
-      }
-      alpha[n * M + m] = sum;
-    }
-  }
-  return alpha;
-}
-
-// What each action is worth now, under the belief: taken once, then on with the policy.
-function actionValues(model, policy, alpha, at) {
-  const values = new Array(model.A).fill(0);
-  for (let a = 0; a < model.A; a++) {
-    for (let m = 0; m < model.M; m++) {
-      if (!at.belief || at.belief[m] === 0) continue;
-      const row = model.row(m, at.t, at.state, a);
-      for (let i = model.indptr[row]; i < model.indptr[row + 1]; i++) {
-        let later = 0;
-        if (at.t + 1 < model.H) {
-          const to = a === at.asked ? successor(policy, model, at.node, model.symbol[i], model.next[i]) : policy.default[(at.t + 1) * model.S + model.next[i]];
-          later = alpha[to * model.M + m];
-        }
-        values[a] += at.belief[m] * model.prob[i] * (model.reward[i] + model.discount * later);
-      }
-    }
-  }
-  return values;
 }
 
 // Expected visits of each state in an episode of this policy (context null: all, by weight).

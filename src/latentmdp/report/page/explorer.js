@@ -116,7 +116,7 @@ class Explorer {
 
   replay() {
     this.prepared = this.prepare();
-    this.episode = playEpisode(this.model, this.prepared.policy, this.choice.context, this.choice.seed, this.overrides);
+    this.play();
     this.stepRange.max = this.model.H;
     this.phaseRange.value = this.choice.phase;
     this.contextSelect.value = this.choice.context;
@@ -126,15 +126,19 @@ class Explorer {
     this.writeTranscript();
   }
 
+  play() {
+    const { model, prepared } = this;
+    this.episode = playEpisode(model, prepared.policy, this.choice.context, this.choice.seed, this.overrides, resumption(model, prepared));
+  }
+
   // Everything that is computed once per policy.
   prepare() {
     const key = `${this.choice.source}/${this.choice.phase}`;
     if (!this.cache.has(key)) {
       if (this.cache.size > 24) this.cache.clear();
       const policy = readPolicy(this.phase.policy, this.model);
-      const small = policy.N * this.model.M < 4e6;
       this.cache.set(key, {
-        policy, alpha: small ? alphaVectors(this.model, policy) : null, hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
+        ...valueTables(this.model, policy, this.phase.value), hoped: this.phase.hoped ? decode(this.phase.hoped) : null,
         powers: this.phase.visits ? decode(this.phase.visits) : null, visits: new Map(),
       });
     }
@@ -147,7 +151,7 @@ class Explorer {
     this.phaseLabel.textContent = source.phases.length > 1 ? `policy ${whole(phase.number + 1)} of ${whole(source.total)}` : "policy";
     if (phase.length === 0) parts.push(`chosen after the last episode, for episode ${whole(phase.episode)}`);
     else if (phase.episode !== undefined) parts.push(phase.length === 1 ? `in force for episode ${whole(phase.episode)} alone` : `in force for episodes ${whole(phase.episode)} to ${whole(phase.episode + phase.length - 1)}`);
-    parts.push(`worth ${fixed(this.model.worth(phase.value, 0), 4)} per episode`);
+    parts.push(`worth ${fixed(this.model.worth(phase.value, 0), 4)} per episode${source.by ?? ""}`);
     if (source.best !== null) parts[parts.length - 1] += ` (best known ${fixed(source.best, 4)})`;
     if (phase.optimistic !== undefined) parts.push(`hoped for ${fixed(this.model.worth(phase.optimistic, 0), 4)}`);
     this.phaseText.textContent = `${parts.join("; ")}.`;
@@ -207,7 +211,7 @@ class Explorer {
     const over = choice.step === model.H;
     this.stepRange.value = choice.step;
     this.stepRange.setAttribute("aria-valuetext", `step ${choice.step} of ${model.H}`);
-    this.stepText.textContent = `step ${choice.step} of ${model.H}, reward ${short(model.total(at.total, choice.step))}`;
+    this.stepText.textContent = `step ${choice.step} of ${model.H}, ${model.totals} reward ${short(model.total(at.total, choice.step))}`;
     const trail = this.episode.slice(0, choice.step + 1).map((entry) => entry.state);
     const arrows = this.prepared.policy.markov && !over ? Array.from({ length: model.S }, (_, s) => this.prepared.policy.action[this.prepared.policy.default[choice.step * model.S + s]]) : null;
     const scene = { at, trail, context: choice.context, heat: this.heat(), arrows, over };
@@ -225,7 +229,7 @@ class Explorer {
     const parts = [];
     if (before) parts.push(`It played ${model.action(before.action)}${model.paid(before.reward) !== 0 ? ` and earned ${short(model.paid(before.reward))}${model.observeRewards ? "" : " (which it does not see)"}` : ""}, and is in ${model.state(at.state)}.`);
     else parts.push(`It starts in ${model.state(at.state)}.`);
-    if (over) parts.push(`The episode is over: total ${short(model.total(at.total, model.H))}. Now it is told that this was ${model.context(this.choice.context)}.`);
+    if (over) parts.push(`The episode is over: ${model.totals} ${short(model.total(at.total, model.H))}. The true context was ${model.context(this.choice.context)}.`);
     else parts.push(`It chooses ${model.action(at.action)}${this.overrides.has(at.t) ? ", because you said so" : ""}.`);
     this.now.textContent = parts.join(" ");
   }
@@ -240,7 +244,7 @@ class Explorer {
     }
     [...this.bars.children].forEach((row, m) => {
       const [who, bar, number] = row.children;
-      const name = lettered(model, m);
+      const name = lettered(model, m, model.brief.context);
       const real = m === this.choice.context;
       row.classList.toggle("true", real);
       row.dataset.belief = belief[m];
@@ -266,7 +270,7 @@ class Explorer {
       if (below.every((b, t) => b - base[t] < 1e-12)) continue;
       const up = below.map((b, t) => `${x(t)},${(height * (1 - b)).toFixed(2)}`);
       const down = base.map((b, t) => `${x(t)},${(height * (1 - b)).toFixed(2)}`).reverse();
-      picture.append(svg("polygon", { points: [...up, ...down].join(" "), style: { fill: colour(m), opacity: 0.85 } }));
+      picture.append(svg("polygon", { points: [...up, ...down].join(" "), style: { fill: colour(m), opacity: 0.85 } }, caption(model.context(m))));
     }
     const now = x(this.choice.step);
     picture.append(svg("rect", { x: now, y: 0, width: width - now, height, style: { fill: "var(--paper)", opacity: 0.72 } }));
@@ -285,32 +289,21 @@ class Explorer {
       this.actionKey.textContent = "";
       return;
     }
-    const real = prepared.alpha ? actionValues(model, prepared.policy, prepared.alpha, at) : null;
-    const hoped = prepared.hoped ? real.map((_, a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0)) : null;
-    const top = Math.max(0.01, ...(real ?? [1]), ...(hoped ?? [])); // below that, nothing is left to show
-    const rows = Array.from({ length: model.A }, (_, a) => {
-      if (!model.available(at.t, at.state, a)) return element("button", { type: "button", class: "action", disabled: true, title: `${model.action(a)} is unavailable here.` }, element("span", { class: "who soft" }, model.action(a)), element("span", { class: "worth" }), element("span", { class: "numbers soft" }, "unavailable"));
-      const worth = element("span", { class: "worth" });
-      if (hoped) worth.append(element("span", { class: "hoped", style: { width: `${(100 * hoped[a]) / top}%` } }));
-      if (real) worth.append(element("span", { class: "real", style: { width: `${Math.max(0, (100 * real[a]) / top)}%` } }));
-      const numbers = [real ? fixed(model.worth(real[a], at.t)) : "", hoped ? fixed(model.worth(hoped[a], at.t)) : ""].filter(Boolean).join(" / ");
-      const chosen = a === at.action;
-      const said = `${model.action(a)}${a === at.asked ? ", the policy's choice" : ""}${real ? `, worth ${fixed(model.worth(real[a], at.t))}` : ""}${hoped ? `, hoped ${fixed(model.worth(hoped[a], at.t))}` : ""}`;
-      return element("button", { type: "button", class: `action${chosen ? " chosen" : ""}`, "aria-pressed": String(chosen), title: chosen ? said : `${said}. Click to see what would have happened.`, onclick: () => this.deviate(at.t, a) },
-        element("span", { class: "who" }, `${a === at.asked ? "→ " : ""}${model.action(a)}`), worth, element("span", { class: "numbers" }, numbers));
-    });
+    const ranges = actionRanges(model, prepared, at);
+    const hope = (a) => at.belief.reduce((sum, b, m) => sum + b * prepared.hoped[(at.node * model.M + m) * model.A + a], 0);
+    const worth = (value) => (value === null ? null : model.worth(value, at.t));
+    const { rows, keys } = actionBars(ranges.map(({ lower, upper }, a) => ({
+      name: model.action(a), brief: model.brief.action(a), available: model.available(at.t, at.state, a), policys: a === at.asked, chosen: a === at.action,
+      lower: worth(lower), upper: worth(upper), hoped: prepared.hoped ? worth(hope(a)) : null, act: () => this.deviate(at.t, a),
+    })), { least: model.least, markov: prepared.policy.markov, unit: model.worth(1, at.t), discount: model.discount });
     this.actions.replaceChildren(...rows);
-    const keys = [];
-    const key = (background, text) => element("span", { class: "key" }, element("i", { style: { background } }), text);
-    if (real) keys.push(key("var(--c0)", "really worth, then on with the policy"));
-    if (hoped) keys.push(key("repeating-linear-gradient(135deg, var(--c4) 0 2px, transparent 2px 5px)", `what the learner hoped (${short(model.worth(1, at.t))} = nothing ruled out)`));
     this.actionKey.replaceChildren(...keys, element("span", { class: "key" }, "Click an action to see what it would have led to."));
   }
 
   deviate(t, action) {
     for (const later of [...this.overrides.keys()]) if (later >= t) this.overrides.delete(later);
     if (action !== this.prepared.policy.action[this.episode[t].node]) this.overrides.set(t, action);
-    this.episode = playEpisode(this.model, this.prepared.policy, this.choice.context, this.choice.seed, this.overrides);
+    this.play();
     this.writeTranscript();
     this.goTo(t);
     [...this.actions.children][action]?.focus();

@@ -11,7 +11,7 @@ function shadeKinds(prepared) {
 // { values: S numbers from 0 to 1, or null; text: what the darkest means }
 function shade(kind, model, prepared, choice) {
   if (kind === "none") return { values: null, text: "" };
-  if (kind === "open") return { values: openShare(model, prepared, choice), text: "darkest: every action may still be worth 1" };
+  if (kind === "open") return { values: openShare(model, prepared, choice), text: "darkest: no action is ruled out yet" };
   const context = kind.endsWith("-all") ? null : choice.context;
   if (kind.startsWith("route")) {
     const values = routeVisits(model, prepared, context);
@@ -25,7 +25,7 @@ function shade(kind, model, prepared, choice) {
   return { values: values.map((v) => (v > 0 ? log(v) : 0)), text: most > 0 ? `darkest: ${short(most)} visits (logarithmic)` : "no visits yet" };
 }
 
-// Share of the actions that the learner hopes to be worth 1 in the true context.
+// Share of the actions that the learner hopes to be worth 1, the most there is, in the true context.
 function openShare(model, prepared, choice) {
   const step = Math.min(choice.step, model.H - 1);
   return Float64Array.from({ length: model.S }, (_, s) => {

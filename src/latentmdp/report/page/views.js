@@ -7,10 +7,10 @@ const CELL = 60;
 const letter = (m) => (m < 26 ? String.fromCharCode(65 + m) : "");
 
 // Contexts get letters where each has marks of its own on the grid.
-function lettered(model, m) {
+function lettered(model, m, name = model.context) {
   const marks = model.layout?.marks;
   const own = marks && marks.flat().length === new Set(marks.flat()).size && marks.every((states) => states.length > 0);
-  return own ? `${letter(m)}  ${model.context(m)}` : model.context(m);
+  return own ? `${letter(m)}  ${name(m)}` : name(m);
 }
 
 function drawWorld(model, scene) {
@@ -49,7 +49,7 @@ function drawGrid(model, scene) {
     const box = r >= 0 ? { x: c * CELL, y: r * CELL, width: CELL, height: CELL } : { x: loosePlace[0] - 0.85 * CELL, y: loosePlace[1] - 0.36 * CELL, width: 1.7 * CELL, height: 0.72 * CELL, rx: 9 };
     picture.append(svg("rect", { ...box, style: { fill: "var(--paper)", stroke: "var(--line)" } }));
     picture.append(svg("rect", { ...box, style: { ...heatFill(model, scene, s), stroke: "var(--line)" } }, caption(model.state(s))));
-    if (r < 0) picture.append(svg("text", { x: loosePlace[0] + 0.32 * CELL, y: loosePlace[1] + 5, "text-anchor": "middle", "font-size": 14, class: "faint" }, clipped(model.state(s), 7)));
+    if (r < 0) picture.append(svg("text", { x: loosePlace[0] + 0.32 * CELL, y: loosePlace[1] + 5, "text-anchor": "middle", "font-size": 14, class: "faint" }, clipped(model.brief.state(s), 7)));
   });
   for (const [r, c] of model.layout.walls) picture.append(svg("rect", { x: c * CELL, y: r * CELL, width: CELL, height: CELL, style: { fill: "var(--wall)" } }, caption("wall")));
   const marked = new Set((model.layout.marks ?? []).flat());
@@ -132,7 +132,7 @@ function drawDiagram(model, scene) {
     const here = s === scene.at.state;
     picture.append(svg("circle", { cx: x, cy: y, r: 21, style: { fill: "var(--paper)" } }));
     picture.append(svg("circle", { cx: x, cy: y, r: 21, "stroke-width": here ? 5 : 1.5, style: { ...heatFill(model, scene, s), stroke: here ? "var(--agent)" : "var(--soft)" } }, caption(model.state(s))));
-    const name = model.state(s).replace(/^state /, "");
+    const name = model.brief.state(s).replace(/^state /, "");
     const inside = name.length <= 4;
     picture.append(svg("text", { x, y: inside ? y + 5 : y + 37, "text-anchor": "middle", class: inside ? "" : "halo", "font-size": inside ? 14 : 12.5, "font-weight": here ? 700 : 400 }, clipped(name, 14)));
     if (likely.has(s)) picture.append(svg("text", { x, y: y - 27, "text-anchor": "middle", class: "halo", "font-size": 12.5, "font-weight": 700, style: { fill: "var(--agent)" } }, `${Math.round(100 * likely.get(s))}%`));
@@ -193,7 +193,7 @@ function drawNeighbours(model, scene) {
   for (const { s, x, y, kind, prob } of spots) {
     picture.append(svg("circle", { cx: x, cy: y, r: 19, style: { fill: "var(--paper)" } }));
     picture.append(svg("circle", { cx: x, cy: y, r: 19, "stroke-width": kind === "here" ? 5 : 1.5, style: { ...heatFill(model, scene, s), stroke: kind === "here" ? "var(--agent)" : "var(--soft)" } }, caption(model.state(s))));
-    picture.append(svg("text", { x, y: y + 4.5, "text-anchor": "middle", "font-size": 12, "font-weight": kind === "here" ? 700 : 400 }, clipped(model.state(s).replace(/^state /, ""), 5)));
+    picture.append(svg("text", { x, y: y + 4.5, "text-anchor": "middle", "font-size": 12, "font-weight": kind === "here" ? 700 : 400 }, clipped(model.brief.state(s).replace(/^state /, ""), 5)));
     if (prob !== undefined) picture.append(svg("text", { x: x + 28, y: y + 5, "font-size": 13 }, `${fixed(100 * prob, prob < 0.1 ? 1 : 0)}%`));
   }
   picture.append(svg("text", { x: 60, y: 26, "font-size": 13, class: "faint" }, "before"), svg("text", { x: 350, y: 26, "text-anchor": "middle", "font-size": 13, class: "faint" }, "now"), svg("text", { x: 510, y: 26, "text-anchor": "middle", "font-size": 13, class: "faint" }, "may come next"));
@@ -202,6 +202,6 @@ function drawNeighbours(model, scene) {
 
 function sceneText(model, scene) {
   const { at } = scene;
-  if (scene.over) return `The episode is over, in ${model.state(at.state)}. Total reward ${short(model.total(at.total, model.H))}.`;
+  if (scene.over) return `The episode is over, in ${model.state(at.state)}. ${model.totals[0].toUpperCase()}${model.totals.slice(1)} reward ${short(model.total(at.total, model.H))}.`;
   return `Step ${at.t + 1} of ${model.H}: in ${model.state(at.state)}, playing ${model.action(at.action)}.`;
 }
