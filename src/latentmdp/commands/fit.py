@@ -168,7 +168,8 @@ def fit_command(
             "date_format": date_format,
         }
         found = fit(
-            table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts, holdout=holdout,
+            table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
+            holdout=holdout,
             observe_rewards=None if hidden_rewards is None else not hidden_rewards,
             discount=discount,
         )  # fmt: skip

@@ -284,7 +284,7 @@ def _cut_ones(
     whole = used >= look.rows_of
     good = used > 0
     kept = (look.place < used[look.owner]) & ~closing
-    # of a doubtful last row without an action only the state is lost: how the episode stopped is not
+    # a doubtful last row without an action lost its state only: how the episode stopped is known
     stop = np.where(whole | (used >= steps), stop, CENSORED).astype(np.int8)
     ends = look.start[good & ~whole] + used[good & ~whole] - 1  # the last row used of each
     leads = look.leads[good & ~whole]

@@ -11,14 +11,15 @@ import pandas as pd
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError, quoted
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.ids import id_keys
 from latentmdp.fitting.names import MISSING, Names, text_of
 from latentmdp.fitting.options import ReadingOptions
-from latentmdp.fitting.sources import Chunk
 
 NOT_SAID = -1  # a mark without a column, or without a value
 LARGEST_REWARD = 1e12
+SEVERAL = (list, dict, set, tuple, np.ndarray, pd.Series, pd.DataFrame)  # no value of a cell
 LOST_BEFORE, UNUSABLE = 1, 2  # a row without an id stood before this one, in the same episode; or
 # this row's episode cannot be used, because nobody knows which rows belong to it, or where
 NO_STEP = np.iinfo(np.int64).min  # among whole numbers: no step was written down
@@ -82,8 +83,9 @@ class Table:
         joined: dict[str, Any] = {
             name: np.concatenate([value, getattr(later, name)])
             for name, value in self.__dict__.items()
-            if name != "extra"
+            if name not in ("extra", "step")
         }
+        joined["step"] = _joined_steps(self.step, later.step)
         extra = {name: np.concatenate([x, later.extra[name]]) for name, x in self.extra.items()}
         return Table(**joined, extra=extra)
 
@@ -93,6 +95,7 @@ def code(
 ) -> Table:
     """The numbers of a chunk whose first row is row `first` of the log; new names get numbers."""
     frame, n = chunk.frame, len(chunk.frame)
+    _check_cells(chunk)
     ids = frame[columns.episode]
     place, distinct = pd.factorize(ids)
     keys = np.append(id_keys(distinct), 0)
@@ -121,6 +124,37 @@ def code(
         row=first + chunk.offset,
         broken=np.zeros(n, dtype=np.int8),
         extra={name: _numbers(frame[name]) for name in columns.extra},
+    )
+
+
+def _check_cells(chunk: Chunk) -> None:
+    """Cells must hold one value each; the first that holds several is named."""
+    for name in chunk.frame.columns:
+        column = chunk.frame[name]
+        if column.dtype.kind != "O" or isinstance(column.dtype, pd.CategoricalDtype):
+            continue
+        values = column.to_numpy()
+        several = np.fromiter(
+            (isinstance(x, SEVERAL) for x in values), dtype=bool, count=len(values)
+        )
+        if several.any():
+            i = int(several.argmax())
+            raise ModelError(
+                f"each cell of {quoted(name)} must hold one value; it is a "
+                f"{type(values[i]).__name__} in row {chunk.first + int(chunk.offset[i]):,} of "
+                f"{chunk.name}: {quoted(values[i])}"
+            )
+
+
+def _joined_steps(first: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """Steps of two parts: whole numbers if both are, whatever their type; else floats."""
+    if first.dtype == later.dtype:
+        return np.concatenate([first, later])
+    parts = [_whole(part) if part.dtype.kind == "f" else part for part in (first, later)]
+    if all(part.dtype.kind == "i" for part in parts):
+        return np.concatenate(parts)
+    return np.concatenate(
+        [np.where(x == NO_STEP, np.nan, x) if x.dtype.kind == "i" else x for x in parts]
     )
 
 
@@ -167,10 +201,14 @@ def _times(column: pd.Series, chunk: Chunk, date_format: str | None) -> np.ndarr
 
 def _whole_if_missing(numbers: Floats) -> np.ndarray:
     """Whole numbers that are floats only because some are missing, as `NO_STEP` and integers."""
+    return _whole(numbers) if np.isnan(numbers).any() else numbers
+
+
+def _whole(numbers: Floats) -> np.ndarray:
+    """The same numbers as integers, with `NO_STEP` for NaN, if all of them are whole."""
     missing = np.isnan(numbers)
-    if not missing.any() or not (np.floor(numbers) == numbers)[~missing].all():
-        return numbers
-    if (np.abs(numbers[~missing]) >= 2.0**53).any():
+    known = numbers[~missing]
+    if not (np.floor(known) == known).all() or (np.abs(known) >= 2.0**53).any():
         return numbers
     return np.where(missing, NO_STEP, np.where(missing, 0.0, numbers).astype(np.int64))
 

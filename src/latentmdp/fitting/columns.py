@@ -50,7 +50,8 @@ class Columns:
         there = [str(name) for name in present]
         if len(there) == 1 and (";" in there[0] or "\t" in there[0]):
             raise ModelError(
-                f"the columns of a log must be separated by commas; its header is {quoted(there[0])}"
+                "the columns of a log must be separated by commas; its header is "
+                f"{quoted(there[0])}"
             )
         missing = {
             role: name

@@ -1,4 +1,4 @@
-"""Rows that equal the row before them: copies made by accident, or an episode that stayed as it was.
+"""Rows that equal the row before them: copies made by accident, or a state that stayed as it was.
 
 Such a row is certainly a copy if it has the same step or date; or if the row before it says that
 another state followed, or that the episode was over. Without any of these nobody can tell:

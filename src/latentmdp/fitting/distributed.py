@@ -16,13 +16,13 @@ import pandas as pd
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.names import Names
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import Chunk
 from latentmdp.fitting.tally import Tally
 
 
@@ -59,6 +59,9 @@ def read_partitions(
     """Read and count a Dask DataFrame."""
     import dask  # an extra
 
+    index = log.index.name
+    if index is not None and index not in log.columns:
+        log = log.reset_index()
     columns = asked.found_in([str(name) for name in log.columns])
     parts = log[columns.used].to_delayed()
     count = dask.delayed(_count_partition)

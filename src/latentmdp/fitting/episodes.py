@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.copies import Repeats
@@ -20,7 +21,6 @@ from latentmdp.fitting.ids import EpisodeIds
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.problems import Place, Problems
 from latentmdp.fitting.selection import Selection
-from latentmdp.fitting.sources import Chunk
 
 OPEN, ENDED, CENSORED = 0, 1, 2  # how an episode stopped: not said, ended for good, cut off
 

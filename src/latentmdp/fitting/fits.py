@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, resolve
+from latentmdp.fitting.chunks import CHUNK_ROWS
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.draws import draw_models
@@ -19,7 +20,7 @@ from latentmdp.fitting.inferred import inferred
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import CHUNK_ROWS, open_log
+from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
 from latentmdp.horizons import checked_whole
 from latentmdp.model import LatentMDP
@@ -143,10 +144,11 @@ def fit(
 
     `horizon`: steps of an episode (default: of the longest). `prior`: Dirichlet prior of each row.
     `unseen`: what an action does where it was never seen: `self` (nothing; pays 0, or the least
-    seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, `cut` (use
-    an episode with doubtful rows up to the first of them), or `skip` (leave it out). `known`: names (`contexts`, `states`, `actions`), or arrays `R`,
-    `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
-    (default: yes, unless they are noisy). See docs/how_to_fit.md.
+    seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, `cut` (use an
+    episode with doubtful rows up to the first of them), or `skip` (leave it out). `known`: names
+    (`contexts`, `states`, `actions`), or arrays `R`, `w`, `nu` that are not to be estimated.
+    `observe_rewards`: whether the agent sees rewards (default: yes, unless they are noisy). See
+    docs/how_to_fit.md.
 
     `duplicates`: `refuse` rows that are copies of the row before them, `drop` them, or `keep` them
     as steps. `strip`, `casefold`: names that differ only in blanks around them, or in upper and
@@ -175,19 +177,23 @@ def fit(
     )
     mixture: Mixture | None = None
     held: Tally | None = None
-    if context is None or contexts is not None:
-        if share:
-            raise ModelError("holdout needs a log whose contexts are written down; here are none")
-        from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
+    with named_log(log):
+        if context is None or contexts is not None:
+            if share:
+                raise ModelError(
+                    "holdout needs a log whose contexts are written down; here are none"
+                )
+            from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
 
-        reading, tally, mixture = read_unlabelled(
-            log, asked, given, horizon, discount, chunk_rows, contexts, seed, options
-        )
-    else:
-        reading, tally, held = read_log(
-            log, asked, given, horizon, discount, chunk_rows, share, options
-        )
-    reading.refuse()
+            reading, tally, mixture = read_unlabelled(
+                log, asked, given, horizon, discount, chunk_rows, contexts, seed, options
+            )
+        else:
+            reading, tally, held = read_log(
+                log, asked, given, horizon, discount, chunk_rows, share, options
+            )
+        reading.refuse()
+        _check_not_empty(reading, tally, held)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held,
@@ -231,6 +237,15 @@ def read_log(
     return reading, tally, held if share else None
 
 
+def _check_not_empty(reading: Reading, *parts: Tally | None) -> None:
+    which = "each of the two parts of a log" if parts[-1] is not None else "a log"
+    if any(part is not None and not part.lengths.keys.shape[1] for part in parts):
+        sentences = reading.problems.sentences
+        raise ModelError(
+            "; ".join((f"{which} must have at least one episode; none was left", *sentences[:2]))
+        )
+
+
 def fit_from_tally(
     reading: Reading,
     tally: Tally,
@@ -248,13 +263,6 @@ def fit_from_tally(
     sizes = len(names.contexts), len(names.states), len(names.actions)
     order = names.contexts.order(), names.states.order(), names.actions.order()
     parts = [part.renumbered(*order) for part in (tally, held) if part is not None]
-    for part in parts:
-        if not part.lengths.keys.shape[1]:
-            which = "a log" if held is None else "each of the two parts of a log"
-            raise ModelError(
-                "; ".join((f"{which} must have at least one episode; none was left",
-                           *reading.problems.sentences))
-            )  # fmt: skip
     with_end, whole = bool(known.get("end")), None
     if held is not None:
         both = Tally(horizon, discount)

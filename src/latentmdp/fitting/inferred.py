@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from latentmdp.errors import quoted
 from latentmdp.fitting.cells import LogCounts
+from latentmdp.fitting.chunks import NO_NUMBER
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.names import alike
 from latentmdp.fitting.problems import counted
-from latentmdp.fitting.sources import NO_NUMBER
 
 
 def inferred(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]:

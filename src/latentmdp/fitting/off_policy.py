@@ -13,6 +13,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError, OffPolicyWarning, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
+from latentmdp.fitting.chunks import CHUNK_ROWS
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import CENSORED, Episodes, Reading
@@ -22,7 +23,7 @@ from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.names import Names
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import CHUNK_ROWS, open_log
+from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, as_policy
@@ -109,7 +110,8 @@ def off_policy(
         extra=() if column is None else (column,),
     )  # fmt: skip
     factor = known.discount if discount is None else float(discount)
-    reading, parts = _read(log, columns, known, options, checked_share(holdout))
+    with named_log(log):
+        reading, parts = _read(log, columns, known, options, checked_share(holdout))
     if method == "model":
         return _by_model(reading, parts, graph, known, level, factor, seed)
     episodes = _joined(parts, columns.extra)

@@ -1,4 +1,4 @@
-"""`ReadingOptions`: what to do with doubtful rows, copies of rows, and names spelled differently."""
+"""`ReadingOptions`: what to do with doubtful rows, copies of rows, and spellings of names."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ SENTENCES = {
     "context": "an episode must have one context in {column}; several were found in {count}",
     "unknown": "{column} must be one of the names given as known; it is not in {count}",
     "reward": "{column} must be a finite number below 10^12 in size; it is not in {count}",
-    "copy": "a row of a log must come once (their episodes are named in {column}); {count} "
-    "equal the row before in every column",
+    "copy": "a row must not equal the row before it in every column (that is a copy, no step); it "
+    "does in {count}",
     "repeated": "a step in {column} must come once in its episode; it came again in {count}",
     "gap": "whole numbers in {column} must count an episode's rows one by one, from 0 or 1; they "
     "do not in {count} (other kinds of numbers only put rows in order)",
@@ -32,6 +32,7 @@ COPIES = (
     "duplicates='drop' or --duplicates drop drops copies, and so does on_bad='cut' or --on-bad cut"
 )
 TORN = "episodes whose rows are far apart cannot be left out: their first rows have been counted"
+LONGEST_LIST = 350  # characters of all sentences in a message; each is shorter than that
 EPISODES = ("unlabelled", "context", "again")  # kinds that are counted in episodes
 
 
@@ -43,7 +44,8 @@ class Place(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"row {self.row:,} of {self.name}"
+        name = self.name if len(self.name) <= 60 else f"{self.name[:60]}..."
+        return f"row {self.row:,} of {name}"
 
 
 @dataclass
@@ -95,6 +97,15 @@ class Problems:
             f"{counted(count, 'row')} {words} of the row before and dropped, first in {place}",
         )
 
+    def _short(self) -> str:
+        """The first sentences, as many as a message has room for."""
+        sentences, size = self.sentences, 0
+        for i, sentence in enumerate(sentences):
+            size += len(sentence) + 2
+            if i and size > LONGEST_LIST:
+                return f"{'; '.join(sentences[:i])}; and {len(sentences) - i} more kinds of doubts"
+        return "; ".join(sentences)
+
     def refuse(self, on_bad: str, repeats: str = "") -> None:
         """Raise if there are any; else, if there are some that cannot be left out.
 
@@ -107,7 +118,7 @@ class Problems:
         if torn or (on_bad == "raise" and self.found):
             copies = [COPIES] if any(kind == "copy" for kind, _ in self.found) else []
             remedy = TORN if torn else "; ".join([*copies, REMEDY])
-            raise ModelError(f"{'; '.join(self.sentences)} ({remedy})")
+            raise ModelError(f"{self._short()} ({remedy})")
         if repeats:
             raise ModelError(repeats)
 

@@ -62,8 +62,8 @@ class Selection:
         n = [int(self.steps.sums.count[group == i].sum()) for i in (0, 1)]
         if cut:
             start = (
-                f"doubtful cells do not stand at random places: the {n[1]:,} rows at which episodes "
-                f"were cut differ from the {n[0]:,} before them"
+                f"doubtful cells do not stand at random places: the {n[1]:,} rows at which "
+                f"episodes were cut differ from the {n[0]:,} before them"
             )
             end = "cutting there does not make up for that"
         else:
