@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import latentmdp as lm
+from fuzz_logs import ENDINGS, make_log, use_log
 from fuzz_mutants import mutant
 from latentmdp.formats.archive import write_npz
 from latentmdp.formats.csv import BESIDE
@@ -278,6 +279,7 @@ KINDS = {
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
     **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},
     **dict.fromkeys(LEARNERS, (make_learner, use_learner)),
+    **{f"log.{end}": (make_log, use_log) for end in ENDINGS},
     "run.npz": (make_run, use_run),
     "checkpoint/run.npz": (make_checkpoint, use_run),
     "explorer.json": (make_explorer, use_explorer),

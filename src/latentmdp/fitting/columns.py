@@ -98,7 +98,8 @@ class Columns:
 
 def _listed(names: Sequence[str]) -> str:
     """Names of columns, as many as a message has room for."""
-    shown, left = [], LISTED
+    shown: list[str] = []
+    left = LISTED
     for name in names:
         short = name if len(name) <= 30 else f"{name[:30]}..."
         left -= len(short) + 2

@@ -19,6 +19,7 @@ from latentmdp.fitting.csv_log import MOST_COLUMNS
 from latentmdp.fitting.streams import plain_errors
 from latentmdp.formats.files import memory_budget, refusal
 
+MOST_ROWS, TOP_ROWS = 2**20, 1000  # of a sheet; those among which the first one with cells is
 EXPANSION = 16  # bytes of memory for one byte of XML, about
 NO_VALUE = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "")
 
@@ -31,8 +32,8 @@ class XlsxSource:
     rows: int = CHUNK_ROWS
 
     @contextmanager
-    def _lines(self) -> Iterator[Iterator[tuple[Any, ...]]]:
-        """The rows that are not empty."""
+    def _lines(self, width: int, height: int = MOST_ROWS) -> Iterator[Iterator[tuple[Any, ...]]]:
+        """The rows that are not empty, each with `width` cells."""
         try:
             from openpyxl import load_workbook
         except ImportError:
@@ -48,12 +49,20 @@ class XlsxSource:
                     raise refusal(self.path, "a workbook must have a sheet; it has none")
                 sheet = book.worksheets[0]
                 sheet.reset_dimensions()  # what the file says of them may be anything
-                yield (
-                    row for row in sheet.iter_rows(values_only=True)
-                    if any(cell is not None for cell in row)
-                )  # fmt: skip
+                yield self._filled(sheet.iter_rows(max_col=width, values_only=True), width, height)
             finally:
                 book.close()
+
+    def _filled(
+        self, rows: Iterator[tuple[Any, ...]], width: int, height: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows with cells; openpyxl fills the gaps in the numbers of rows, however large."""
+        empty = (None,) * width
+        for i, row in enumerate(rows):
+            if i >= height:
+                raise refusal(self.path, f"its table must stand in the first {height:,} rows")
+            if row and row != empty:
+                yield row
 
     def _check_size(self) -> None:
         """What the archive unpacks to must fit; no member can be larger than it says."""
@@ -67,7 +76,7 @@ class XlsxSource:
             )
 
     def header(self) -> list[str]:
-        with self._lines() as lines:
+        with self._lines(MOST_COLUMNS + 1, TOP_ROWS) as lines:
             names = ["" if cell is None else str(cell) for cell in next(lines, ())]
         while names and not names[-1]:
             names.pop()
@@ -83,7 +92,7 @@ class XlsxSource:
         names = (columns.state, columns.action, columns.context, columns.next_state)
         none = [set(NO_VALUE) if name in names else {*NO_VALUE, *NO_NUMBER}
                 for name in columns.used]  # fmt: skip
-        with self._lines() as lines:
+        with self._lines(len(header)) as lines:
             next(lines, None)
             while rows := list(islice(lines, self.rows)):
                 cells = {
