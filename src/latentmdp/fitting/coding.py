@@ -166,7 +166,11 @@ def _numbers(column: pd.Series) -> Floats:
         column = column.astype(object)
     if column.dtype.kind == "c":
         return np.full(len(column), np.inf)
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        found = pd.to_numeric(column, errors="coerce")
+    except (OverflowError, TypeError):  # whole numbers of hundreds of digits, or no numbers at all
+        found = pd.to_numeric(column.map(str, na_action="ignore"), errors="coerce")
+    numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isnan(numbers) & column.notna().to_numpy(), np.inf, numbers)
 
 
@@ -217,7 +221,7 @@ def _as_numbers(column: pd.Series) -> pd.Series:
     """A column of text or of mixed types as numbers, if all of them are; else as it is."""
     try:
         return pd.to_numeric(column) if column.notna().any() else column
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return column
 
 

@@ -11,10 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from latentmdp.canonical import Ints
+from latentmdp.errors import ModelError
 from latentmdp.fitting.checks import check_table
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.coding import LOST_BEFORE, UNUSABLE, Table, code
 from latentmdp.fitting.episodes import Episodes, Reading
 from latentmdp.fitting.sources import Source
+from latentmdp.formats.files import memory_budget, reason
+
+ROW_BYTES = 400  # of memory that one row takes while its episode is read and checked
 
 
 def read_episodes(
@@ -27,17 +32,22 @@ def read_episodes(
     Memory: one chunk, the names, and the ids of episodes (`EpisodeIds`).
     """
     held: Table | None = None  # the rows of the last episode, which may go on, and of no episode
-    date_format, cuts = reading.options.date_format, reading.options.cuts
+    cuts = reading.options.cuts
     for chunk in source.chunks(reading.columns):
         if not len(chunk.frame):
             continue
         first = reading.begin(chunk)
-        table = code(chunk, reading.columns, reading.names, first, date_format)
+        table = _coded(chunk, reading, first)
         reading.rows += len(chunk.frame)
         _note_lost(table, reading)
         if not cuts:
             table = table.at(np.flatnonzero(table.known_id))
         table = table if held is None else held.then(table)
+        if held is not None and len(table) > memory_budget() // ROW_BYTES:
+            raise ModelError(
+                f"rows of one episode must fit into memory; one has more than {len(held):,} rows up "
+                f"to row {chunk.first:,} of {chunk.name}"
+            )
         waiting = None
         if not table.known_id.all():
             table, waiting = _around_lost(table)
@@ -63,6 +73,18 @@ def read_episodes(
             held = held.marked(np.array([len(held) - 1]), UNUSABLE)
     if held is not None and len(held):
         yield check_table(held, reading, unlabelled)
+
+
+def _coded(chunk: Chunk, reading: Reading, first: int) -> Table:
+    """The numbers of a chunk; cells that pandas cannot handle are refused."""
+    try:
+        return code(chunk, reading.columns, reading.names, first, reading.options.date_format)
+    except ModelError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(
+            f"cells must hold numbers, text or dates; {chunk.name} has others: {reason(error)}"
+        ) from error
 
 
 def _note_lost(table: Table, reading: Reading) -> None:
