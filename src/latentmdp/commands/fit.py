@@ -29,7 +29,7 @@ def fit_command(
         list[str],
         typer.Argument(
             metavar="LOG", show_default=False,
-            help="Tables of episodes: .csv, .csv.gz, .parquet, or minari:ID.",
+            help="Tables of episodes: .csv (also .gz, ...), .parquet, .xlsx, or minari:ID.",
         ),
     ],
     context: log_option.Context = "context",

@@ -12,7 +12,9 @@ from latentmdp.commands._output import print_json, print_text, working
 def off_policy_command(
     log: Annotated[
         str,
-        typer.Argument(metavar="LOG", help="Past episodes: .csv, .csv.gz, .parquet or minari:ID."),
+        typer.Argument(
+            metavar="LOG", help="Past episodes: .csv (also .gz), .parquet, .xlsx or minari:ID."
+        ),
     ],
     model: ModelArgument,
     policy: PolicyArgument,

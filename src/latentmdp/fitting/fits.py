@@ -138,7 +138,7 @@ def fit(
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
 
-    `log`: a DataFrame (pandas, Polars, Dask), a path (.csv, .csv.gz, .parquet), `minari:ID`, or
+    `log`: a DataFrame (pandas, Polars, Dask), a path (.csv, .parquet, .xlsx), `minari:ID`, or
     several of them. The words after it name columns; `step`, `next_state`, `terminated` and
     `truncated` are found by these names if nothing else is said. Names may be of any type.
 

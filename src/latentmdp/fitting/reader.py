@@ -36,6 +36,11 @@ def read_episodes(
     for chunk in source.chunks(reading.columns):
         if not len(chunk.frame):
             continue
+        if held is not None and len(held) > memory_budget() // ROW_BYTES:
+            raise ModelError(
+                f"rows of one episode must fit into memory; one has more than {len(held):,} rows "
+                f"before row {chunk.first:,} of {chunk.name}"
+            )
         first = reading.begin(chunk)
         table = _coded(chunk, reading, first)
         reading.rows += len(chunk.frame)
@@ -43,11 +48,6 @@ def read_episodes(
         if not cuts:
             table = table.at(np.flatnonzero(table.known_id))
         table = table if held is None else held.then(table)
-        if held is not None and len(table) > memory_budget() // ROW_BYTES:
-            raise ModelError(
-                f"rows of one episode must fit into memory; one has more than {len(held):,} rows up "
-                f"to row {chunk.first:,} of {chunk.name}"
-            )
         waiting = None
         if not table.known_id.all():
             table, waiting = _around_lost(table)
