@@ -131,7 +131,7 @@ def _check_cells(chunk: Chunk) -> None:
     """Cells must hold one value each; the first that holds several is named."""
     for name in chunk.frame.columns:
         column = chunk.frame[name]
-        if column.dtype.kind != "O" or isinstance(column.dtype, pd.CategoricalDtype):
+        if column.dtype != np.dtype(object):  # text has a type of its own
             continue
         values = column.to_numpy()
         several = np.fromiter(
