@@ -43,7 +43,7 @@ def need_reader_of(kind):
 
 @pytest.mark.parametrize("ending", ["csv.gz", "csv.zst", "parquet", "xlsx"])
 def test_some_mutants_of_logs(ending):
-    """Refused in a short sentence that names the file, or read; `slow` tests have all kinds of files."""
+    """Refused in a short sentence that names the file, or read; `slow` tests have all kinds."""
     need_reader_of(ending)
     outcomes, bad = fuzz(f"log.{ending}", 25)
     assert not bad
