@@ -11,10 +11,12 @@ import json
 import re
 import tempfile
 import zipfile
+from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
 
+from fuzz_logs import compressed, crafted_parquet, decompressed, other_parts
 from latentmdp.learning.state import checksum
 from study_database import edited
 
@@ -222,7 +224,13 @@ def crafted_words(random, raw):
 
 def crafted_xml(random, raw):
     """XML that is well-formed: with other texts, attributes or names, elements doubled or gone."""
-    root = ElementTree.fromstring(re.sub(rb"&(?!\w+;)|xmlns:\S+|xsi:\S+\"", b"", raw))
+    return other_elements(
+        random, ElementTree.fromstring(re.sub(rb"&(?!\w+;)|xmlns:\S+|xsi:\S+\"", b"", raw))
+    )
+
+
+def other_elements(random, root):
+    """The text of a tree of XML, changed in one or two places."""
     for _ in range(1 + (random.random() < 0.2)):
         inside = [(parent, i) for parent in root.iter() for i in range(len(parent))]
         if not inside:
@@ -256,7 +264,26 @@ def _word(random):
     return WORDS[random.integers(len(WORDS))]
 
 
+def recompressed(random, raw, ending):
+    """Another table, compressed as before."""
+    return compressed(ending, crafted_csv(random, decompressed(ending, raw)))
+
+
+def crafted_xlsx(random, raw):
+    """A workbook of which one part, some XML, has other words, in as many as four places."""
+
+    def words(random, part):
+        root = ElementTree.fromstring(part)
+        for _ in range(random.integers(1, 4)):
+            root = ElementTree.fromstring(other_elements(random, root))
+        return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+    return other_parts(random, raw, words)
+
+
 CRAFTED = {
+    **{f".{end}": partial(recompressed, ending=end) for end in ("gz", "bz2", "xz", "zip", "zst")},
+    ".parquet": crafted_parquet, ".xlsx": crafted_xlsx,
     ".npz": crafted_npz, ".json": crafted_json, ".csv": crafted_csv, ".pomdp": crafted_words,
     ".pomdpx": crafted_xml, ".policyx": crafted_xml,
 }  # fmt: skip

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import latentmdp as lm
+from fuzz_logs import ENDINGS, make_log, use_log
 from fuzz_mutants import mutant
 from latentmdp.commands.study import _print_runs as print_runs
 from latentmdp.experiments.store import Store
@@ -319,6 +320,7 @@ KINDS = {
     "vectors.policyx": (make_alpha_vectors, use_alpha_vectors),
     **{f"policy.{end}": (make_policy, use_policy) for end in ("npz", "json", "csv")},
     **dict.fromkeys(LEARNERS, (make_learner, use_learner)),
+    **{f"log.{end}": (make_log, use_log) for end in ENDINGS},
     "run.npz": (make_run, use_run),
     "checkpoint/run.npz": (make_checkpoint, use_run),
     **dict.fromkeys(("study.db", "edited-study.db"), (make_study, use_study)),

@@ -33,11 +33,35 @@ def test_some_mutants(kind, least):
     assert outcomes["used"] > least  # the mutants get as far as that
 
 
+NEEDS = {"parquet": "pyarrow", "zst": "pyarrow", "xlsx": "openpyxl"}
+
+
+def need_reader_of(kind):
+    """Skip where the package that reads a kind of log is not installed."""
+    package = NEEDS.get(kind.rpartition(".")[2])
+    if package is not None:
+        pytest.importorskip(package)
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "csv.zst", "parquet", "xlsx"])
+def test_some_mutants_of_logs(ending):
+    """Refused in a short sentence that names the file, or read; `slow` tests have all kinds."""
+    need_reader_of(ending)
+    outcomes, bad = fuzz(f"log.{ending}", 25)
+    assert not bad
+    assert outcomes["refused"] >= 3
+    assert outcomes["used"] >= 3
+    outcomes, bad = fuzz(f"log.{ending}", 25, crafted=False)
+    assert not bad
+    assert outcomes["refused"] >= 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("many", [60, pytest.param(MANY, marks=pytest.mark.full)])
 def test_many_mutants(many, kind):
     """10^4 of each format and state file, two thirds of them crafted; in CI, a few of each."""
+    need_reader_of(kind)
     count = many // len(LEARNERS) + 1 if kind in LEARNERS else many
     crafted = count * 2 // 3
     found = fuzz(kind, crafted)[1] + fuzz(kind, count - crafted, crafted=False)[1]

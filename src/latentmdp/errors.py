@@ -12,6 +12,15 @@ class ModelError(ValueError):
         super().__init__(printable(message))
 
 
+LONGEST_QUOTE = 60
+
+
+def quoted(value: object) -> str:
+    """A value from a file as a short piece of a message."""
+    text = repr(value[: 2 * LONGEST_QUOTE] if isinstance(value, (str, bytes)) else value)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
+
+
 def check_share(name: str, value: float) -> None:
     """Refuse what does not lie strictly between 0 and 1: probabilities of error, levels."""
     if not (isinstance(value, Real) and 0.0 < value < 1.0):

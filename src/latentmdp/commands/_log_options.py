@@ -22,5 +22,22 @@ Terminated = Annotated[str | None, _column("terminated", "True where an episode 
 Truncated = Annotated[str | None, _column("truncated", "True where it was only cut off.")]
 OnBad = Annotated[
     str,
-    typer.Option("--on-bad", metavar="WHAT", help="Doubtful rows: raise, or skip their episodes."),
+    typer.Option(
+        "--on-bad", metavar="WHAT",
+        help="Doubtful rows: raise, cut (use episodes up to them), or skip their episodes.",
+    ),
+]  # fmt: skip
+Duplicates = Annotated[
+    str, typer.Option("--duplicates", metavar="WHAT", help="Copies of rows: refuse, drop or keep.")
 ]
+Strip = Annotated[bool, typer.Option("--strip", help="Blanks around names do not count.")]
+Casefold = Annotated[
+    bool, typer.Option("--casefold", help="Upper and lower case in names do not differ.")
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--date-format", metavar="FORMAT", show_default=False,
+        help="How dates in the step column are written, as %d/%m/%Y.",
+    ),
+]  # fmt: skip

@@ -29,7 +29,7 @@ def fit_command(
         list[str],
         typer.Argument(
             metavar="LOG", show_default=False,
-            help="Tables of episodes: .csv, .csv.gz, .parquet, or minari:ID.",
+            help="Tables of episodes: .csv (also .gz, ...), .parquet, .xlsx, or minari:ID.",
         ),
     ],
     context: log_option.Context = "context",
@@ -63,6 +63,10 @@ def fit_command(
         ),
     ] = "self",
     on_bad: log_option.OnBad = "raise",
+    duplicates: log_option.Duplicates = "refuse",
+    strip: log_option.Strip = False,
+    casefold: log_option.Casefold = False,
+    date_format: log_option.DateFormat = None,
     hidden_rewards: Annotated[
         bool | None,
         typer.Option(
@@ -157,10 +161,15 @@ def fit_command(
             "context": context,
             "terminated": terminated,
             "truncated": truncated,
+            "on_bad": on_bad,
+            "duplicates": duplicates,
+            "strip": strip,
+            "casefold": casefold,
+            "date_format": date_format,
         }
         found = fit(
-            table, **columns, horizon=horizon, prior=prior, unseen=unseen, on_bad=on_bad,
-            contexts=contexts, holdout=holdout,
+            table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
+            holdout=holdout,
             observe_rewards=None if hidden_rewards is None else not hidden_rewards,
             discount=discount,
         )  # fmt: skip
@@ -181,7 +190,7 @@ def fit_command(
                 say("asking the episodes held out")
                 decision = replace(
                     decision,
-                    direct=_asked_directly(table, decision, found, columns, holdout, on_bad),
+                    direct=_asked_directly(table, decision, found, columns, holdout),
                 )
             if policy is not None:
                 save_policy(decision.memory.policy, policy)
@@ -214,7 +223,7 @@ def fit_command(
 
 
 def _asked_directly(
-    log: Any, decision: "Decision", found: "Fit", columns: Any, holdout: float, on_bad: str
+    log: Any, decision: "Decision", found: "Fit", columns: Any, holdout: float
 ) -> "OffPolicyEstimate":
     """What the episodes held out say about the policy with memory, without a model."""
     from latentmdp.fitting.off_policy import off_policy
@@ -222,8 +231,7 @@ def _asked_directly(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OffPolicyWarning)  # the answer has the sentence
         return off_policy(
-            log, decision.memory.policy, model=found.model, holdout=holdout, on_bad=on_bad,
-            **columns,
+            log, decision.memory.policy, model=found.model, holdout=holdout, **columns
         )  # fmt: skip
 
 

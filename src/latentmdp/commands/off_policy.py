@@ -12,7 +12,9 @@ from latentmdp.commands._output import print_json, print_text, working
 def off_policy_command(
     log: Annotated[
         str,
-        typer.Argument(metavar="LOG", help="Past episodes: .csv, .csv.gz, .parquet or minari:ID."),
+        typer.Argument(
+            metavar="LOG", help="Past episodes: .csv (also .gz), .parquet, .xlsx or minari:ID."
+        ),
     ],
     model: ModelArgument,
     policy: PolicyArgument,
@@ -40,6 +42,10 @@ def off_policy_command(
     terminated: log_option.Terminated = None,
     truncated: log_option.Truncated = None,
     on_bad: log_option.OnBad = "raise",
+    duplicates: log_option.Duplicates = "refuse",
+    strip: log_option.Strip = False,
+    casefold: log_option.Casefold = False,
+    date_format: log_option.DateFormat = None,
     holdout: Annotated[
         float,
         typer.Option(
@@ -59,7 +65,9 @@ def off_policy_command(
         worth = off_policy(
             log, graph, behaviour, method, level, model=found, context=context, episode=episode,
             state=state, action=action, reward=reward, step=step, next_state=next_state,
-            terminated=terminated, truncated=truncated, on_bad=on_bad, holdout=holdout, seed=seed,
+            terminated=terminated, truncated=truncated, on_bad=on_bad,
+            duplicates=duplicates, strip=strip, casefold=casefold, date_format=date_format,
+            holdout=holdout, seed=seed,
         )  # fmt: skip
     if json:
         print_json({

@@ -19,9 +19,10 @@ import numpy as np
 
 from latentmdp.canonical import Ints, reward_tolerance
 from latentmdp.counts import Counts
+from latentmdp.fitting.classes import Classes
 from latentmdp.fitting.episodes import CENSORED
 from latentmdp.fitting.exact_sums import RewardSums
-from latentmdp.fitting.tally import CUT, FINISHED, STOPPED, Classes, Tally
+from latentmdp.fitting.tally import CUT, FINISHED, STOPPED, Tally
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def resolve(
     """
     context, state, action, kind, value = tally.cells.keys
     lengths = tally.lengths.keys[0]
-    longest = int(lengths.max())
+    longest = tally.longest
     acted = np.zeros(S, dtype=bool)
     acted[state] = True
     if whole is not None:

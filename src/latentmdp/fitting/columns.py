@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, quoted
 
 USUAL = {  # optional columns that are used where they are there and nothing else was said
     "step": ("step",),
@@ -19,6 +19,7 @@ MEANING = {
     "terminated": "says where episodes ended for good",
     "truncated": "says where episodes were cut off",
 }
+LISTED = 200  # characters of a list of columns in a message
 NEEDED = ("episode", "state", "action", "reward")
 
 
@@ -49,7 +50,8 @@ class Columns:
         there = [str(name) for name in present]
         if len(there) == 1 and (";" in there[0] or "\t" in there[0]):
             raise ModelError(
-                f"the columns of a log must be separated by commas; its header is {there[0]!r}"
+                "the columns of a log must be separated by commas; its header is "
+                f"{quoted(there[0])}"
             )
         missing = {
             role: name
@@ -63,12 +65,12 @@ class Columns:
             options = (f"--{role.replace('_', '-')}" for role in missing)
             raise ModelError(
                 f"the log must have a column {', '.join(wanted)}; its columns are "
-                f"{', '.join(there[:30])}{' ...' * (len(there) > 30)} (name others with "
+                f"{_listed(there)} (name others with "
                 f"{', '.join(f'{role}=' for role in missing)} or {', '.join(options)})"
             )
         for name in self.used:
             if there.count(name) > 1:
-                raise ModelError(f"the log must have one column {name!r}; it has several")
+                raise ModelError(f"the log must have one column {quoted(name)}; it has several")
         for name in self.extra:
             if name not in there:
                 raise ModelError(f"the log must have a column {name!r}; there is none")
@@ -92,3 +94,16 @@ class Columns:
             said.append("the next state was taken from the next row (no next_state column)")
         kept = {f.name: getattr(self, f.name) for f in fields(self)}
         return Columns(**kept | changes | {"said": tuple(said)})
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names of columns, as many as a message has room for."""
+    shown: list[str] = []
+    left = LISTED
+    for name in names:
+        short = name if len(name) <= 30 else f"{name[:30]}..."
+        left -= len(short) + 2
+        if left < 0:
+            return f"{', '.join(shown)} ... ({len(names):,} columns)"
+        shown.append(short)
+    return ", ".join(shown)

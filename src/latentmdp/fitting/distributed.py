@@ -16,12 +16,13 @@ import pandas as pd
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.names import Names
+from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import Chunk
 from latentmdp.fitting.tally import Tally
 
 
@@ -48,18 +49,29 @@ class _Chunks:
 
 
 def read_partitions(
-    log: Any, asked: Columns, names: LogNames, horizon: int | None, discount: float
+    log: Any,
+    asked: Columns,
+    names: LogNames,
+    options: ReadingOptions,
+    horizon: int | None,
+    discount: float,
 ) -> tuple[Reading, Tally]:
     """Read and count a Dask DataFrame."""
     import dask  # an extra
 
+    index = log.index.name
+    if index is not None and index not in log.columns:
+        log = log.reset_index()
     columns = asked.found_in([str(name) for name in log.columns])
     parts = log[columns.used].to_delayed()
     count = dask.delayed(_count_partition)
     done = dask.compute(
-        *(count(part, i, columns, names, horizon, discount) for i, part in enumerate(parts))
+        *(
+            count(part, i, columns, names, options, horizon, discount)
+            for i, part in enumerate(parts)
+        )
     )
-    reading, tally = Reading(columns, names), Tally(horizon, discount)
+    reading, tally = Reading(columns, names, options), Tally(horizon, discount)
     for i, part in enumerate(done):
         _take_over(reading, tally, part, i)
     edges = _Chunks([chunk for part in done for chunk in part.edges])
@@ -71,15 +83,22 @@ def read_partitions(
 
 
 def _count_partition(
-    frame: pd.DataFrame, i: int, columns: Columns, names: LogNames, horizon: int | None,
-    discount: float,
+    frame: pd.DataFrame, i: int, columns: Columns, names: LogNames, options: ReadingOptions,
+    horizon: int | None, discount: float,
 ) -> _Counted:  # fmt: skip
-    """Count all but the first and the last episode of a partition."""
+    """Count all but the first and the last episode of a partition.
+
+    What rows without an id say depends on their neighbours, wherever those lie: if episodes are to
+    be cut there, the whole partition comes back.
+    """
     own = LogNames(*(_copy(x) for x in (names.contexts, names.states, names.actions)))
-    reading, tally = Reading(columns, own), Tally(horizon, discount)
+    reading, tally = Reading(columns, own, options), Tally(horizon, discount)
     if not len(frame):
         return _Counted(reading, tally, [])
     place, _ = pd.factorize(frame[columns.episode])
+    if options.cuts and (place < 0).any():
+        reading.rows = len(frame)
+        return _Counted(reading, tally, [_rows(frame, np.ones(len(frame), dtype=bool), i)])
     ends = list(dict.fromkeys((int(place[0]), int(place[-1]))))
     edges = [_rows(frame, place == e, i) for e in ends]
     inside = ~np.isin(place, ends)
@@ -98,7 +117,7 @@ def _rows(frame: pd.DataFrame, chosen: np.ndarray, i: int) -> Chunk:
 
 
 def _copy(names: Names) -> Names:
-    return Names(names.what, names.values if names.fixed else None)
+    return Names(names.what, names.values if names.fixed else None, names.or_numbers, names.spelled)
 
 
 def _take_over(reading: Reading, tally: Tally, part: _Counted, i: int) -> None:
@@ -114,6 +133,8 @@ def _take_over(reading: Reading, tally: Tally, part: _Counted, i: int) -> None:
     ]
     tally.merge(part.tally.renumbered(*numbers))
     reading.problems.merge(theirs.problems)
+    reading.selection.merge(theirs.selection, numbers[1])
+    reading.repeats.merge(theirs.repeats, numbers[1], numbers[2])
     reading.rows += theirs.rows
     reading.labelled_rows_missing |= theirs.labelled_rows_missing
     if reading.ids.merge(theirs.ids):

@@ -13,11 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
+from latentmdp.fitting.chunks import Chunk
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
+from latentmdp.fitting.copies import Repeats
 from latentmdp.fitting.ids import EpisodeIds
+from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.problems import Place, Problems
-from latentmdp.fitting.sources import Chunk
+from latentmdp.fitting.selection import Selection
 
 OPEN, ENDED, CENSORED = 0, 1, 2  # how an episode stopped: not said, ended for good, cut off
 
@@ -38,6 +41,7 @@ class Episodes:
     reward: Floats  # (n,)
     next: Ints  # (n,)
     extra: dict[str, Floats]  # (n,) each
+    steps: Ints | None = None  # (E,) of each episode as written down; None: those that are here
 
     def __len__(self) -> int:
         return len(self.key)
@@ -46,6 +50,11 @@ class Episodes:
     def lengths(self) -> Ints:
         """`(E,)` steps of each episode."""
         return np.diff(self.indptr)
+
+    @property
+    def written(self) -> Ints:
+        """`(E,)` steps of each episode, with those after a doubtful row at which it was cut."""
+        return self.lengths if self.steps is None else self.steps
 
     @property
     def owner(self) -> Ints:
@@ -59,6 +68,7 @@ class Episodes:
             np.concatenate([[0], np.cumsum(self.lengths[kept])]), self.key[kept],
             self.context[kept], self.stop[kept], self.state[rows], self.action[rows],
             self.reward[rows], self.next[rows], {name: x[rows] for name, x in self.extra.items()},
+            self.written[kept],
         )  # fmt: skip
 
 
@@ -78,8 +88,11 @@ class Reading:
 
     columns: Columns
     names: LogNames
+    options: ReadingOptions = field(default_factory=ReadingOptions)
     problems: Problems = field(default_factory=Problems)
     ids: EpisodeIds = field(default_factory=EpisodeIds)
+    repeats: Repeats = field(default_factory=Repeats)
+    selection: Selection = field(default_factory=Selection)
     rows: int = 0
     parts: list[Part] = field(default_factory=list)
     labelled_rows_missing: bool = False  # a label stands on some rows of an episode only
@@ -91,6 +104,19 @@ class Reading:
         after = start + int(chunk.offset[-1]) + 1
         self.parts.append(Part(start, after, part, chunk.name, chunk.first))
         return start
+
+    def refuse(self) -> None:
+        """Raise if the log has doubtful rows that its options do not allow."""
+        columns = self.columns
+        self.problems.refuse(
+            self.options.on_bad,
+            self.repeats.doubt(columns.terminated is None and columns.truncated is None),
+        )
+
+    @property
+    def caution(self) -> str:
+        """How what was left out differs from what was kept, in words; empty if it does not."""
+        return self.selection.sentence(self.names.states.values, self.options.cuts)
 
     def place(self, row: int) -> Place:
         """Where a row stands; rows are counted over all parts of the log."""

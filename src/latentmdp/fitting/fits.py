@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, resolve
+from latentmdp.fitting.chunks import CHUNK_ROWS
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.draws import draw_models
@@ -16,9 +17,10 @@ from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
 from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.inferred import inferred
+from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import CHUNK_ROWS, open_log
+from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
 from latentmdp.horizons import checked_whole
 from latentmdp.model import LatentMDP
@@ -56,6 +58,8 @@ class Fit:
     said: tuple[str, ...]  # what was found or assumed without being asked for
     left_out: tuple[str, ...]  # doubtful rows, in sentences
     left_out_episodes: int
+    cut_episodes: int = 0  # that were used up to their first doubtful row
+    caution: str = ""  # how what was left out differs from what was kept, if it does
     mixture: Mixture | None = field(default=None, repr=False)  # where contexts were guessed
     held_out: Fit | None = field(default=None, repr=False)  # of the episodes that were held out
 
@@ -128,6 +132,10 @@ def fit(
     contexts: int | None = None,
     *,
     holdout: float = 0.0,
+    duplicates: str = "refuse",
+    strip: bool = False,
+    casefold: bool = False,
+    date_format: str | None = None,
     terminated: str | None = None,
     truncated: str | None = None,
     observe_rewards: bool | None = None,
@@ -137,16 +145,21 @@ def fit(
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
 
-    `log`: a DataFrame (pandas, Polars, Dask), a path (.csv, .csv.gz, .parquet), `minari:ID`, or
+    `log`: a DataFrame (pandas, Polars, Dask), a path (.csv, .parquet, .xlsx), `minari:ID`, or
     several of them. The words after it name columns; `step`, `next_state`, `terminated` and
     `truncated` are found by these names if nothing else is said. Names may be of any type.
 
     `horizon`: steps of an episode (default: of the longest). `prior`: Dirichlet prior of each row.
     `unseen`: what an action does where it was never seen: `self` (nothing; pays 0, or the least
-    seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, or `skip`
-    episodes with doubtful rows. `known`: names (`contexts`, `states`, `actions`), or arrays `R`,
-    `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
-    (default: yes, unless they are noisy). See docs/how_to_fit.md.
+    seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, `cut` (use an
+    episode with doubtful rows up to the first of them), or `skip` (leave it out). `known`: names
+    (`contexts`, `states`, `actions`), or arrays `R`, `w`, `nu` that are not to be estimated.
+    `observe_rewards`: whether the agent sees rewards (default: yes, unless they are noisy). See
+    docs/how_to_fit.md.
+
+    `duplicates`: `refuse` rows that are copies of the row before them, `drop` them, or `keep` them
+    as steps. `strip`, `casefold`: names that differ only in blanks around them, or in upper and
+    lower case, are one. `date_format`: how dates in `step` are written (`%d/%m/%Y`).
 
     `holdout`: a share of the episodes (0.5, say), drawn by a hash of their ids, that is left out
     here and makes a fit of its own, `fit.held_out`, with the same names: choose a policy by the one
@@ -163,8 +176,7 @@ def fit(
     >>> found.names["contexts"], found.model.P[1, 1, 0].tolist()  # worn, hot, wait
     (('ok', 'worn'), [1.0, 0.0])
     """
-    if on_bad not in ("raise", "skip"):
-        raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
+    options = ReadingOptions(on_bad, duplicates, strip, casefold, date_format)
     horizon = None if horizon is None else checked_whole("horizon", horizon, 1)
     given, share = _checked_known(known), checked_share(holdout)
     asked = Columns(
@@ -172,17 +184,23 @@ def fit(
     )
     mixture: Mixture | None = None
     held: Tally | None = None
-    if context is None or contexts is not None:
-        if share:
-            raise ModelError("holdout needs a log whose contexts are written down; here are none")
-        from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
+    with named_log(log):
+        if context is None or contexts is not None:
+            if share:
+                raise ModelError(
+                    "holdout needs a log whose contexts are written down; here are none"
+                )
+            from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
 
-        reading, tally, mixture = read_unlabelled(
-            log, asked, given, horizon, discount, chunk_rows, contexts, seed
-        )
-    else:
-        reading, tally, held = read_log(log, asked, given, horizon, discount, chunk_rows, share)
-    reading.problems.refuse(on_bad)
+            reading, tally, mixture = read_unlabelled(
+                log, asked, given, horizon, discount, chunk_rows, contexts, seed, options
+            )
+        else:
+            reading, tally, held = read_log(
+                log, asked, given, horizon, discount, chunk_rows, share, options
+            )
+        reading.refuse()
+        _check_not_empty(reading, tally, held)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held,
@@ -200,20 +218,22 @@ def read_log(
     discount: float,
     chunk_rows: int,
     share: float = 0.0,
+    options: ReadingOptions | None = None,
 ) -> tuple[Reading, Tally, Tally | None]:
     """Read and count a whole log; doubtful rows are noted, not refused.
 
     With a `share` to hold out, the episodes held out are counted by themselves.
     """
-    names = LogNames.given(dict(known))
+    options = options or ReadingOptions()
+    names = LogNames.given(dict(known), options)
     if type(log).__module__.split(".")[0].startswith("dask"):
         from latentmdp.fitting.distributed import read_partitions  # which needs Dask
 
         if share:
             raise ModelError("holdout needs a log in files or in memory; this is a Dask DataFrame")
-        return *read_partitions(log, asked, names, horizon, discount), None
+        return *read_partitions(log, asked, names, options, horizon, discount), None
     source = open_log(log, checked_whole("chunk_rows", chunk_rows, 1))
-    reading = Reading(asked.found_in(source.header()), names)
+    reading = Reading(asked.found_in(source.header()), names, options)
     tally, held = Tally(horizon, discount), Tally(horizon, discount)
     for episodes in read_episodes(source, reading):
         if share:
@@ -222,6 +242,15 @@ def read_log(
             episodes = episodes.only(~left_out)
         tally.add(episodes)
     return reading, tally, held if share else None
+
+
+def _check_not_empty(reading: Reading, *parts: Tally | None) -> None:
+    which = "each of the two parts of a log" if parts[-1] is not None else "a log"
+    if any(part is not None and not part.lengths.keys.shape[1] for part in parts):
+        sentences = reading.problems.sentences
+        raise ModelError(
+            "; ".join((f"{which} must have at least one episode; none was left", *sentences[:2]))
+        )
 
 
 def fit_from_tally(
@@ -241,13 +270,6 @@ def fit_from_tally(
     sizes = len(names.contexts), len(names.states), len(names.actions)
     order = names.contexts.order(), names.states.order(), names.actions.order()
     parts = [part.renumbered(*order) for part in (tally, held) if part is not None]
-    for part in parts:
-        if not part.lengths.keys.shape[1]:
-            which = "a log" if held is None else "each of the two parts of a log"
-            raise ModelError(
-                "; ".join((f"{which} must have at least one episode; none was left",
-                           *reading.problems.sentences))
-            )  # fmt: skip
     with_end, whole = bool(known.get("end")), None
     if held is not None:
         both = Tally(horizon, discount)
@@ -306,6 +328,8 @@ def _fit_of(
         (*reading.columns.said, *inferred(reading, counts, horizon)),
         reading.problems.sentences,
         reading.problems.left_out,
+        reading.problems.cut,
+        reading.caution,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from latentmdp.errors import quoted
 from latentmdp.fitting.cells import LogCounts
+from latentmdp.fitting.chunks import NO_NUMBER
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.names import alike
 from latentmdp.fitting.problems import counted
-from latentmdp.fitting.sources import NO_NUMBER
 
 
 def inferred(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]:
@@ -22,6 +23,11 @@ def inferred(reading: Reading, counts: LogCounts, horizon: int | None) -> list[s
     if reading.labelled_rows_missing:
         said.append("a context stands on some rows of an episode only; it was taken for all")
     said += _about_names(reading)
+    if reading.repeats.sentence:
+        said.append(
+            f"{reading.repeats.sentence}: read as steps (duplicates='drop' or --duplicates drop "
+            "drops them)"
+        )
     if counts.assumed_ended:
         said.append(
             f"{counted(counts.assumed_ended, 'episode')} shorter than the longest: taken to have "
@@ -48,6 +54,9 @@ def _about_names(reading: Reading) -> list[str]:
         pairs = [] if names.fixed else alike(names.ordered())
         if pairs:
             others = f" (and {counted(len(pairs) - 1, 'more such pair')})" * (len(pairs) > 1)
-            said.append(f"{pairs[0][0]!r} and {pairs[0][1]!r} were taken as two {names.what}s, but "
-                        f"differ only in blanks or in upper and lower case{others}")  # fmt: skip
+            said.append(
+                f"{quoted(pairs[0][0])} and {quoted(pairs[0][1])} were taken as two {names.what}s, "
+                f"but differ only in blanks or in upper and lower case{others}; strip=True and "
+                "casefold=True (--strip, --casefold) make them one"
+            )
     return said

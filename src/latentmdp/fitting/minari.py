@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from latentmdp.errors import ModelError
+from latentmdp.fitting.chunks import CHUNK_ROWS, Chunk
 from latentmdp.fitting.columns import Columns
-from latentmdp.fitting.sources import CHUNK_ROWS, Chunk
 
 OWN = ("episode", "step", "state", "action", "reward", "next_state", "terminated", "truncated")
 

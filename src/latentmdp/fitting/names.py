@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from latentmdp.canonical import Ints
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, quoted
 
 MISSING, UNKNOWN = -1, -2  # codes of no name, and of one that is not among the fixed names
+LONGEST_NAME = 1000  # characters; a longer one is rather a quotation mark that is not closed
 MOST_NAMES = 1_000_000  # distinct states; more are no table
 _WHOLE = re.compile(r"-?\d+\.0+")
 
@@ -31,11 +32,16 @@ class Names:
     """
 
     def __init__(
-        self, what: str, fixed: Iterable[Any] | None = None, or_numbers: bool = False
+        self,
+        what: str,
+        fixed: Iterable[Any] | None = None,
+        or_numbers: bool = False,
+        spelled: Callable[[str], str] | None = None,
     ) -> None:
-        self.what, self.fixed = what, fixed is not None
+        self.what, self.fixed, self.spelled = what, fixed is not None, spelled
+        self.or_numbers = or_numbers
         self.values: list[str] = [] if fixed is None else [text_of(value) for value in fixed]
-        self._number = {name: i for i, name in enumerate(self.values)}
+        self._number = {self._spelled(name): i for i, name in enumerate(self.values)}
         if len(self._number) < len(self.values):
             raise ModelError(f"the names of {what}s must differ; some are given twice")
         if or_numbers and not any(_number(name) is not None for name in self.values):
@@ -57,9 +63,15 @@ class Names:
             number[i] = self.number(found[int(i)])
         return number[local]
 
+    def _spelled(self, name: str) -> str:
+        """What decides whether two names are the same."""
+        return name if self.spelled is None else text_of(self.spelled(name))
+
     def number(self, value: Any) -> int:
-        """The number of a name, a new one if it is new and may be."""
-        name = text_of(value)
+        """The number of a name, a new one if it is new and may be; `MISSING` if it is empty."""
+        name = self._spelled(text_of(value))
+        if not name and self.spelled is not None:
+            return MISSING
         found = self._number.get(name)
         if found is None:
             if self.fixed:
@@ -68,6 +80,11 @@ class Names:
                 raise ModelError(
                     f"{self.what} must have at most {MOST_NAMES} different values; it has more "
                     "(numbers that vary continuously must be put into classes first)"
+                )
+            if len(name) > LONGEST_NAME:
+                raise ModelError(
+                    f"names in a log must have at most {LONGEST_NAME:,} characters; a {self.what} "
+                    f"has {len(name):,}: {quoted(name)}"
                 )
             found = self._number[name] = len(self.values)
             self.values.append(name)

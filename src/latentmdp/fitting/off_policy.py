@@ -13,6 +13,7 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError, OffPolicyWarning, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
+from latentmdp.fitting.chunks import CHUNK_ROWS
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import CENSORED, Episodes, Reading
@@ -20,8 +21,9 @@ from latentmdp.fitting.estimators import METHODS, LoggedSteps, Replayed
 from latentmdp.fitting.fits import END, fit_from_tally
 from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.names import Names
+from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import CHUNK_ROWS, open_log
+from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, as_policy
@@ -75,6 +77,10 @@ def off_policy(
     truncated: str | None = None,
     discount: float | None = None,
     on_bad: str = "raise",
+    duplicates: str = "refuse",
+    strip: bool = False,
+    casefold: bool = False,
+    date_format: str | None = None,
     holdout: float = 0.0,
     seed: int = 0,
 ) -> OffPolicyEstimate:
@@ -95,8 +101,7 @@ def off_policy(
     if method not in METHODS:
         raise ModelError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
     check_share("level", level)
-    if on_bad not in ("raise", "skip"):
-        raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
+    options = ReadingOptions(on_bad, duplicates, strip, casefold, date_format)
     known = _model_of(policy, model)
     graph = as_policy(known, policy)
     column = behaviour if isinstance(behaviour, str) else None
@@ -105,7 +110,8 @@ def off_policy(
         extra=() if column is None else (column,),
     )  # fmt: skip
     factor = known.discount if discount is None else float(discount)
-    reading, parts = _read(log, columns, known, on_bad, checked_share(holdout))
+    with named_log(log):
+        reading, parts = _read(log, columns, known, options, checked_share(holdout))
     if method == "model":
         return _by_model(reading, parts, graph, known, level, factor, seed)
     episodes = _joined(parts, columns.extra)
@@ -122,7 +128,7 @@ def off_policy(
     random = np.random.default_rng(np.random.SeedSequence(seed))
     lower, upper = estimators.bootstrap_interval(method, scores, level, random)
     warning = "; ".join(filter(None, (
-        _warning(scores.weight, effective), _cut_short(episodes, known.H),
+        _warning(scores.weight, effective), _cut_short(episodes, known.H), reading.caution,
     )))  # fmt: skip
     if effective == 0.0 and method != "dr":
         value, lower, upper = np.nan, -np.inf, np.inf
@@ -146,19 +152,20 @@ def _model_of(policy: Any, model: LatentMDP | None) -> LatentMDP:
 
 
 def _read(
-    log: Any, columns: Columns, model: LatentMDP, on_bad: str, share: float
+    log: Any, columns: Columns, model: LatentMDP, options: ReadingOptions, share: float
 ) -> tuple[Reading, list[Episodes]]:
     """A log in the model's numbers; of a `share` that was held out, only the episodes in it."""
     source = open_log(log, CHUNK_ROWS)
     header = source.header()
     if columns.context is not None and columns.context not in header:
         columns = Columns(**columns.__dict__ | {"context": None})
-    names = LogNames(*(Names(kind, fixed, or_numbers=True) for kind, fixed in _names(model)))
-    reading = Reading(columns.found_in(header), names)
+    spelled = options.spelled if options.strip or options.casefold else None
+    names = LogNames(*(Names(kind, fixed, True, spelled) for kind, fixed in _names(model)))
+    reading = Reading(columns.found_in(header), names, options)
     parts = []
     for part in read_episodes(source, reading, unlabelled=True):
         parts.append(part.only(held_out(part.key, share)) if share else part)
-    reading.problems.refuse(on_bad)
+    reading.refuse()
     if not sum(len(part) for part in parts):
         sentences = reading.problems.sentences
         raise ModelError("; ".join(("a log must have at least one episode", *sentences)))
@@ -192,6 +199,7 @@ def _joined(parts: list[Episodes], extra: tuple[str, ...]) -> Episodes:
         whole("key"), whole("context"), whole("stop"), whole("state"), whole("action"),
         whole("reward"), whole("next"),
         {name: np.concatenate([part.extra[name] for part in parts]) for name in extra},
+        whole("written"),
     )  # fmt: skip
 
 

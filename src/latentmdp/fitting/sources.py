@@ -1,4 +1,4 @@
-"""Logs as they come: frames in memory, CSV and Parquet files, several of them, in chunks.
+"""Logs as they come: frames in memory, files, several of them, in chunks.
 
 Everything becomes a stream of pandas frames that hold the wanted columns. pandas reads CSV here
 as fast as Polars (docs/how_to_fit.md has the figures), so there is one reader.
@@ -7,38 +7,20 @@ as fast as Polars (docs/how_to_fit.md has the figures), so there is one reader.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
 
-from latentmdp.canonical import Ints
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, quoted
+from latentmdp.fitting.chunks import CHUNK_ROWS, Chunk
 from latentmdp.fitting.columns import Columns
-from latentmdp.formats.files import reason, refusal, regular_file
-
-CHUNK_ROWS = 1_000_000
-NO_NUMBER = ["", "NA", "N/A", "NaN", "nan", "null", "None", "#N/A", "n/a", "NULL", "<NA>"]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Some rows of a log; `first` is the number of the first one in what `name` names."""
-
-    frame: pd.DataFrame
-    name: str
-    first: int
-    part: int | None = None  # the number of the Dask partition it is of
-    skipped: Ints | None = None  # (n,) rows of the partition left out between `first` and each row
-
-    @property
-    def offset(self) -> Ints:
-        """`(n,)` how many rows after `first` each row stands."""
-        after = np.arange(len(self.frame))
-        return after if self.skipped is None else after + self.skipped
+from latentmdp.fitting.csv_log import CsvSource
+from latentmdp.fitting.streams import COMPRESSED
+from latentmdp.formats.files import FileError, refusal, regular_file, shown
 
 
 class Source(Protocol):
@@ -58,89 +40,17 @@ class FrameSource:
     frame: pd.DataFrame
 
     def header(self) -> list[str]:
-        return [str(name) for name in self.frame.columns]
+        return [str(name) for name in with_index(self.frame).columns]
 
     def chunks(self, columns: Columns) -> Iterator[Chunk]:
-        frame = self.frame
+        frame = with_index(self.frame)
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if not frame.columns.is_unique:
             twice = frame.columns[frame.columns.duplicated()][0]
-            raise ModelError(f"the log's columns must have different names; {twice!r} comes twice")
+            raise ModelError(
+                f"the log's columns must have different names; {quoted(twice)} comes twice"
+            )
         yield Chunk(frame[columns.used], "the log", 1)
-
-
-@dataclass(frozen=True)
-class CsvSource:
-    """A CSV file with a header line; names are read as text, just as they are written."""
-
-    path: Path
-    rows: int = CHUNK_ROWS
-
-    def header(self) -> list[str]:
-        with _PlainErrors(self.path):  # a first row that is longer than the header is an error
-            top = pd.read_csv(
-                self.path, header=None, nrows=2, dtype=str, keep_default_na=False,
-                encoding="utf-8-sig",
-            )  # fmt: skip
-        return [str(name) for name in top.iloc[0]]
-
-    def chunks(self, columns: Columns) -> Iterator[Chunk]:
-        text = [columns.state, columns.action, columns.context, columns.next_state]
-        names = [name for name in text if name is not None]
-        header = self.header()
-        # ids are text as well: as numbers, 007 would be 7 in one chunk and not in the next
-        as_text = [*names, columns.episode, *(name for name in header if name not in columns.used)]
-        empty = {name: [""] if name in names else NO_NUMBER for name in columns.used}
-        first = 1
-        with _PlainErrors(self.path):
-            reader = pd.read_csv(
-                self.path, chunksize=self.rows, encoding="utf-8-sig", low_memory=False,
-                dtype=dict.fromkeys(as_text, str), keep_default_na=False, na_values=empty,
-                index_col=False,  # all columns are read: with usecols, long rows are no error
-            )  # fmt: skip
-            with reader:
-                for frame in reader:
-                    yield Chunk(frame[columns.used], self.path.name, first)
-                    first += len(frame)
-
-
-@dataclass(frozen=True)
-class ParquetSource:
-    """A Parquet file, read by pyarrow (the extra `logs`)."""
-
-    path: Path
-    rows: int = CHUNK_ROWS
-
-    def _open(self, names: Sequence[str] = ()) -> Any:
-        try:
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise refusal(
-                self.path, "Parquet files need pyarrow: pip install 'latentmdp[logs]'"
-            ) from None
-        with _PlainErrors(self.path):
-            return ParquetFile(self.path, read_dictionary=list(names))
-
-    def header(self) -> list[str]:
-        with self._open() as file:
-            return [str(name) for name in file.schema_arrow.names]
-
-    def chunks(self, columns: Columns) -> Iterator[Chunk]:
-        from pyarrow.types import is_large_string, is_string
-
-        with self._open() as file:
-            schema = file.schema_arrow
-            text = [
-                name for name in columns.used
-                if is_string(schema.field(name).type) or is_large_string(schema.field(name).type)
-            ]  # fmt: skip
-        text = [name for name in text if name != columns.episode]  # too many different ones
-        first = 1
-        with self._open(text) as file, _PlainErrors(self.path):
-            for batch in file.iter_batches(batch_size=self.rows, columns=columns.used):
-                frame = batch.to_pandas()
-                yield Chunk(frame, self.path.name, first)
-                first += len(frame)
 
 
 @dataclass(frozen=True)
@@ -157,8 +67,16 @@ class SeveralSources:
             missing = [name for name in columns.used if name not in part.header()]
             if missing:
                 where = getattr(part, "path", "a part of the log")
-                raise ModelError(f"{where} must have the column {missing[0]!r} as the first part")
+                raise ModelError(
+                    f"{where} must have the column {quoted(missing[0])} as the first part"
+                )
             yield from part.chunks(columns)
+
+
+def with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame, with named levels of its index as columns."""
+    names = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=names) if names else frame
 
 
 def open_log(log: Any, rows: int = CHUNK_ROWS) -> Source:
@@ -179,8 +97,8 @@ def open_log(log: Any, rows: int = CHUNK_ROWS) -> Source:
             return SeveralSources(parts)
         raise ModelError("a log must have at least one part; it was given none")
     raise ModelError(
-        "a log must be a DataFrame, a path to a .csv or .parquet file, a Minari data set, or "
-        f"several of them; it is a {type(log).__name__}"
+        "a log must be a DataFrame, a path to a .csv, .parquet or .xlsx file, a Minari data set, "
+        f"or several of them; it is a {type(log).__name__}"
     )
 
 
@@ -192,22 +110,35 @@ def _file(path: str | os.PathLike[str], rows: int) -> Source:
     found = regular_file(path)
     endings = found.name.lower().split(".")[1:]
     if endings[-1:] in (["parquet"], ["pq"]):
+        from latentmdp.fitting.parquet_log import ParquetSource
+
         return ParquetSource(found, rows)
-    if "csv" in endings[-2:]:  # also .csv.gz and the like
+    if endings[-1:] in (["xlsx"], ["xlsm"]):
+        from latentmdp.fitting.xlsx_log import XlsxSource
+
+        return XlsxSource(found, rows)
+    if endings[-1:] == ["csv"] or (
+        endings[-2:-1] == ["csv"] and found.suffix.lower() in COMPRESSED
+    ):
         return CsvSource(found, rows)
-    raise refusal(path, "a log must end in .csv, .csv.gz or .parquet")
+    raise refusal(
+        path,
+        "a log must end in .csv (also .csv.gz, .csv.bz2, .csv.xz, .csv.zst, .csv.zip), .parquet or "
+        ".xlsx",
+    )
 
 
-class _PlainErrors:
-    """Turns what readers of files raise into one sentence that names the file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ModelError) or not isinstance(error, (ValueError, OSError, KeyError)):
-            return
-        raise refusal(self.path, f"cannot be read: {reason(error)}") from None
+@contextmanager
+def named_log(log: Any) -> Iterator[None]:
+    """Refusals of a log that is a file name it."""
+    try:
+        yield
+    except FileError:
+        raise
+    except ModelError as error:
+        parts = log if isinstance(log, (list, tuple)) else [log]
+        paths = [part for part in parts if isinstance(part, (str, os.PathLike))]
+        if not paths or any(Path(path).name in str(error) for path in paths):
+            raise
+        more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+        raise ModelError(f"{shown(paths[0])}{more}: {error}") from None

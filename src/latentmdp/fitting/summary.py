@@ -74,6 +74,8 @@ class Summary:
     thin: tuple[ThinPlace, ...]
     thin_reach: float  # expected steps in rows with fewer than THIN visits
     advice: str = ""  # what would be more careful
+    cut_episodes: int = 0  # used up to their first doubtful row
+    caution: str = ""  # how what was left out differs from what was kept, if it does
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -96,6 +98,8 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """Line by line."""
         yield self.title
+        if self.caution:
+            yield f"CAUTION  {self.caution}"
         yield self.rewards
         for sentence in self.said:
             yield f"said   {sentence}"
@@ -104,6 +108,8 @@ class Summary:
         if self.left_out_episodes:
             left_out = counted(self.left_out_episodes, "episode")
             yield f"doubt  left out because of such rows: {left_out}"
+        if self.cut_episodes:
+            yield f"doubt  used up to the first such row: {counted(self.cut_episodes, 'episode')}"
         yield ""
         yield f"contexts (share of episodes, {LEVEL:.0%} interval; mean total reward)"
         width = max(len(line.name) for line in self.contexts[:LISTED])
@@ -180,6 +186,8 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         thin=tuple(_thin_place(fit, int(row), reach, visits) for row in thin[:1000]),
         thin_reach=float(reach[thin].sum()),
         advice=THIN_ADVICE if fit.assumed.prior == 0.0 and len(thin) else "",
+        cut_episodes=fit.cut_episodes,
+        caution=fit.caution,
     )
 
 

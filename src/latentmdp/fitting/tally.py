@@ -14,44 +14,14 @@ Tallies of parts of a log add up to the tally of the whole, to the bit, in any o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from latentmdp.canonical import Ints
 from latentmdp.errors import ModelError
+from latentmdp.fitting.classes import Classes, classes_of
 from latentmdp.fitting.episodes import CENSORED, ENDED, Episodes
-from latentmdp.fitting.exact_sums import RewardSums
 
 MOVED, FINISHED, STOPPED, CUT = 0, 1, 2, 3
-DENSE = 4_000_000  # cells up to which a chunk is counted in one array for all of them
-
-
-@dataclass
-class Classes:
-    """Different tuples of whole numbers, sorted, with the sums of each."""
-
-    keys: Ints  # (columns, n)
-    sums: RewardSums
-
-    def add(self, keys: Ints, sums: RewardSums) -> None:
-        """Add more classes; equal ones become one."""
-        keys = np.concatenate([self.keys, keys], axis=1)
-        sums = self.sums.then(sums)
-        if not keys.shape[1]:
-            return
-        order = np.lexsort(keys[::-1])
-        keys = keys[:, order]
-        new = np.ones(keys.shape[1], dtype=bool)
-        new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
-        self.keys = keys[:, new]
-        self.sums = sums.at(order).merged(np.flatnonzero(new))
-
-    @classmethod
-    def empty(cls, columns: int) -> Classes:
-        """None yet."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((columns, 0), dtype=np.int64), RewardSums.of(nothing, np.zeros(0), 0))
 
 
 class Tally:
@@ -62,6 +32,7 @@ class Tally:
         self.cells = Classes.empty(5)  # context, state, action, kind, value; of step rewards
         self.starts = Classes.empty(2)  # context, first state; of the episodes' returns
         self.lengths = Classes.empty(2)  # length, how it stopped; of the returns too
+        self.longest = 0  # steps of the longest episode, also of one that was cut at a doubtful row
 
     def add(self, episodes: Episodes) -> None:
         """Count some episodes. `O(rows + cells)`."""
@@ -78,12 +49,13 @@ class Tally:
         stops = last[unknown & ~ended & (episodes.stop == 0)]
         value[stops] = episodes.lengths[kind[last] == STOPPED]
         columns = (episodes.context[episodes.owner], episodes.state, episodes.action, kind, value)
-        self.cells.add(*_classes(columns, episodes.reward))
+        self.cells.add(*classes_of(columns, episodes.reward))
         returns = self._returns(episodes)
         first = episodes.state[episodes.indptr[:-1]]
-        self.starts.add(*_classes((episodes.context, first), returns))
+        self.starts.add(*classes_of((episodes.context, first), returns))
         how = episodes.stop.astype(np.int64)
-        self.lengths.add(*_classes((episodes.lengths, how), returns))
+        self.lengths.add(*classes_of((episodes.lengths, how), returns))
+        self.longest = max(self.longest, int(episodes.written.max()))
 
     def _returns(self, episodes: Episodes) -> np.ndarray:
         """`(E,)` total reward of each episode, up to the horizon."""
@@ -101,6 +73,7 @@ class Tally:
         for name in ("cells", "starts", "lengths"):
             theirs = getattr(other, name)
             getattr(self, name).add(theirs.keys, theirs.sums)
+        self.longest = max(self.longest, other.longest)
 
     def renumbered(self, contexts: Ints, states: Ints, actions: Ints) -> Tally:
         """The same tally with other numbers: `contexts[m]` for `m`, and so on."""
@@ -115,31 +88,5 @@ class Tally:
             self.starts.sums,
         )
         made.lengths.add(self.lengths.keys, self.lengths.sums)
+        made.longest = self.longest
         return made
-
-
-def _classes(columns: tuple[Ints, ...], x: np.ndarray) -> tuple[Ints, RewardSums]:
-    """The different tuples of some columns and the sums of `x` in each. `O(rows)` if few."""
-    low = [int(column.min()) for column in columns]
-    width = [int(column.max()) - least + 1 for column, least in zip(columns, low, strict=True)]
-    size = 1
-    for w in width:
-        size *= w
-    if size >= 2**62:
-        raise ModelError("contexts x states x actions x next states must stay below 2^62")
-    code = columns[0] - low[0]
-    for column, least, w in zip(columns[1:], low[1:], width[1:], strict=True):
-        code = code * w + (column - least)
-    if size <= DENSE:
-        used = np.flatnonzero(np.bincount(code, minlength=size))
-        number = np.empty(size, dtype=np.int64)
-        number[used] = np.arange(len(used))
-        place = number[code]
-    else:
-        used, place = np.unique(code, return_inverse=True)
-    keys = np.empty((len(columns), len(used)), dtype=np.int64)
-    rest = used
-    for i in range(len(columns) - 1, -1, -1):
-        rest, keys[i] = np.divmod(rest, width[i])
-        keys[i] += low[i]
-    return keys, RewardSums.of(place, x, len(used))

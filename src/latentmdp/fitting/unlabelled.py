@@ -21,6 +21,7 @@ from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import ENDED, Episodes, Reading
 from latentmdp.fitting.mixture import EpisodeCounts, Mixture, fit_mixture
+from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import open_log
 from latentmdp.fitting.tally import Tally
@@ -39,13 +40,14 @@ def read_unlabelled(
     chunk_rows: int,
     contexts: int | None,
     seed: int,
+    options: ReadingOptions,
 ) -> tuple[Reading, Tally, Mixture]:
     """Read a log, guess the contexts that are missing, and count it."""
     source = open_log(log, checked_whole("chunk_rows", chunk_rows, 1))
     header = source.header()
     if asked.context not in header:
         asked = replace(asked, context=None)
-    reading = Reading(asked.found_in(header), LogNames.given(dict(known)))
+    reading = Reading(asked.found_in(header), LogNames.given(dict(known), options), options)
     parts = list(read_episodes(source, reading, unlabelled=True))
     labels = np.concatenate([part.context for part in parts]) if parts else np.zeros(0, np.int64)
     if not len(labels):

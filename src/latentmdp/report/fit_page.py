@@ -109,7 +109,8 @@ def _short(fit: Fit, decision: Decision) -> Markup:
             (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct),
         )
     )
-    return section("short", "In short", tag("p", verdict, warning), tag("p", judged),
+    caution = [tag("p", tag("strong", "Caution: "), fit.caution, ".")] if fit.caution else []
+    return section("short", "In short", *caution, tag("p", verdict, warning), tag("p", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
 
@@ -174,6 +175,8 @@ def _data(fit: Fit, summary: Summary) -> Markup:
     said = [*summary.said, summary.rewards, *summary.doubtful]
     if summary.left_out_episodes:
         said.append(f"{summary.left_out_episodes:,} episodes with doubtful rows were left out")
+    if summary.cut_episodes:
+        said.append(f"{summary.cut_episodes:,} episodes were used up to their first doubtful row")
     parts += [tag("p", "How the log was read:"), _list(said)]
     return section("data", "What the data say", *parts)
 
