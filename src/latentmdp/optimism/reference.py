@@ -18,22 +18,20 @@ CHUNK = 2**21  # numbers (node, context, next state) at once
 class Reference:
     """An optimistic model, evaluated one step at a time with a column per next state.
 
-    `unknown (rows, S)`: outcomes with which an agent may see anything; the least value follows.
+    `floor (H, M, S)`: values that are known to be reached at each step, context and state.
     """
 
-    def __init__(self, model: OptimisticModel, unknown: np.ndarray | None = None) -> None:
+    def __init__(self, model: OptimisticModel, floor: Floats | None = None) -> None:
         self.model, self.known, self.cap = model, model.known, model.cap
-        self.unknown = unknown
+        self.floor = floor
 
     def backup(self, row: Ints, after: Floats) -> Floats:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
         rows, (p, reward, low, high) = self.model.rows, self._dense(row)
         v = np.minimum(reward + after, self.cap)
         if isinstance(rows, BoxRows):
-            never = p == 0.0
-            high = np.where(never, rows.unseen[row][:, None], high)
             scores = rows.direction * v  # the worst distribution is the best one for -v
-            best = best_in_box(p, scores, np.where(never, 0.0, low), high, rows.budget[row])
+            best = best_in_box(p, scores, low, high, rows.budget[row])
             best *= rows.direction
         else:
             best = _bonus(p, v, rows.c1[row], rows.c2[row])
@@ -47,6 +45,8 @@ class Reference:
         before = np.cumsum(stop - start) - (stop - start)
         slot = np.arange(len(local)) + (start - before)[local]
         dense = np.zeros((4, len(row), self.known.S))
+        if isinstance(rows, BoxRows):
+            dense[3] = rows.unseen[row][:, None]  # of next states that are not listed
         numbers = (rows.p_hat, rows.reward, rows.lower, rows.upper)
         dense[:, local, rows.next[slot]] = [array[slot] for array in numbers]
         return dense
@@ -68,6 +68,9 @@ class Reference:
                     self._follow_edges(policy, alpha, nodes, row, after)
                 values = self.backup(row.ravel(), after.reshape(-1, S))
                 alpha[nodes] = values.reshape(len(nodes), M)
+            if self.floor is not None:
+                least = self.floor[t][:, policy.state[at_step]].T
+                alpha[at_step] = np.maximum(alpha[at_step], least)
         return alpha
 
     def _follow_edges(
@@ -81,11 +84,6 @@ class Reference:
         symbol, nxt, child = policy.symbol[edge], policy.next[edge], policy.node[edge]
         for m in range(self.known.M):
             shown = self.known.symbols(row[owner, m], nxt) == symbol
-            if self.unknown is not None:
-                anything = self.unknown[row[owner, m], nxt]
-                place = owner[anything], m, nxt[anything]
-                np.minimum.at(after, place, alpha[child[anything], m])
-                shown &= ~anything
             after[owner[shown], m, nxt[shown]] = alpha[child[shown], m]
 
     def value(self, policy: PolicyGraph) -> float:
