@@ -126,6 +126,7 @@ def fit(
     observe_rewards: bool | None = None,
     discount: float = 1.0,
     chunk_rows: int = CHUNK_ROWS,
+    rewards: str = "noisy",
     seed: int = 0,
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
@@ -140,6 +141,10 @@ def fit(
     episodes with doubtful rows. `known`: names (`contexts`, `states`, `actions`), or arrays `R`,
     `w`, `nu` that are not to be estimated. `observe_rewards`: whether the agent sees rewards
     (default: yes, unless they are noisy). See docs/how_to_fit.md.
+
+    `rewards`: `fixed` promises that one (context, state, action, next state) always pays the same;
+    `noisy` (default) does not, however alike the rewards of the log are. Only `pessimistic` plans
+    rest on it.
 
     `holdout`: a share of the episodes (0.5, say), drawn by a hash of their ids, that is left out
     here and makes a fit of its own, `fit.held_out`, with the same names: choose a policy by the one
@@ -178,7 +183,7 @@ def fit(
     reading.problems.refuse(on_bad)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
-        observe_rewards=observe_rewards, discount=discount, held=held,
+        observe_rewards=observe_rewards, discount=discount, held=held, rewards=rewards,
     )  # fmt: skip
     if mixture is None:
         return found
@@ -228,6 +233,7 @@ def fit_from_tally(
     observe_rewards: bool | None,
     discount: float,
     held: Tally | None = None,
+    rewards: str = "noisy",
 ) -> Fit:
     """The fit of a log that has been counted; `held`: the tally of the episodes held out of it."""
     names = reading.names
@@ -251,7 +257,7 @@ def fit_from_tally(
             observe_rewards = "R" in known or whole.rewards_of_rows or not whole.noisy.any()
     found = [
         _fit_of(reading, resolve(part, *sizes, with_end=with_end, whole=whole), horizon, prior,
-                unseen, known, observe_rewards, discount)
+                unseen, known, observe_rewards, discount, rewards)
         for part in parts
     ]  # fmt: skip
     if held is None:
@@ -273,6 +279,7 @@ def _fit_of(
     known: dict[str, Any],
     observe_rewards: bool | None,
     discount: float,
+    rewards: str,
 ) -> Fit:
     names = reading.names
     labels = {
@@ -286,7 +293,7 @@ def _fit_of(
     arrays = {name: known[name] for name in ARRAYS if name in known}
     assumed = Assumptions(
         longest if horizon is None else horizon, float(prior), unseen, observe_rewards,
-        float(discount), arrays, labels,
+        float(discount), arrays, labels, rewards=rewards,
     )  # fmt: skip
     found = estimate(counts, assumed)
     return Fit(
