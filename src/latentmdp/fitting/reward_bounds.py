@@ -60,17 +60,14 @@ def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> LogReward
     floor = None if least_total is None else least_total - _collected(fit, bounds.most)
     doubt = _doubt(fit, low, high, reward_range is not None, least_total is not None, varying)
     n_rows = log.M * log.S * log.A
-    if floor is not None and not (varying and reward_range is None):
+    other, lowest = np.full(n_rows, low), low
+    if floor is not None and not doubt:
         rest = np.where(np.isfinite(floor), floor, math.inf).min(axis=0)  # (M, S)
         rest = np.where(np.isfinite(rest), rest, least_total)
         if reward_range is None or rest.min() >= low * fit.model.H:
             # one payment stands for all that comes after something that the log has not shown
             bounds = bounds._replace(row=np.full(n_rows, -math.inf))
             other, lowest = np.repeat(rest.reshape(-1), log.A), 0.0
-        else:
-            other, lowest = np.full(n_rows, low), low
-    else:
-        other, lowest = np.full(n_rows, low), low
     by_row = _prefer_rows(log, bounds, varying)
     other = np.where(by_row, bounds.row, other)
     least = np.repeat(other[:, None], log.S, axis=1)
@@ -129,7 +126,8 @@ def _prefer_rows(log: LogCounts, bounds: _Bounds, varying: bool) -> np.ndarray:
         return there
     visits = log.visits
     paid = np.bincount(log.row, log.sums.count * bounds.least, len(visits))
-    return there & ((visits == 0) | (bounds.row * visits >= paid))
+    of_rows = np.where(there, bounds.row, 0.0) * visits
+    return there & ((visits == 0) | (of_rows >= paid))
 
 
 def _collected(fit: Fit, most: Floats) -> Floats:

@@ -145,8 +145,8 @@ def pessimistic_plan(
     `rewards` take the place of the model's: lower bounds, whose error is not part of `delta`.
     `totals`: bounds of what is still to come. `cut (M, S, A)`: more visits, of which nobody knows
     where they led: it may be anywhere. `bonus_scale` multiplies the boxes; below 1 the probability
-    is no longer certain. `time_limit`: seconds, of the search alone; what it has found by then is
-    certified as well.
+    is no longer certain. `time_limit`: seconds after which no better policy is looked for; the
+    first one must be found and certified, which takes `O(H M S A)` in all.
 
     What is certified is `lower`, computed from the finished policy by code that the search does not
     use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
@@ -161,12 +161,13 @@ def pessimistic_plan(
     True
     """
     began = time.perf_counter()
-    problem = _Problem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
+    problem = LogProblem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
                        bonus_scale)  # fmt: skip
     stream = np.random.default_rng(seed)
     planner = make_planner(
         problem.known, problem.rule, problem.setting, policy_class, stream, "incumbent", settings
     )
+    planner.deadline = began + time_limit
     found = search_all(planner, problem.counts, settings)
     optimistic = planner.searches[0].model
     alone = Reference(optimistic).value(found.policy)  # with the estimated first states
@@ -175,7 +176,12 @@ def pessimistic_plan(
     upper = math.inf if totals else max(problem.in_units(float(found.upper)), lower)
     policy = playable(model, narrower_policy(found.policy)).for_model(model)
     return PessimisticPlan(
-        policy, lower, upper, policy_class, float(delta), float(bonus_scale),
+        policy,
+        lower,
+        upper,
+        policy_class,
+        float(delta),
+        float(bonus_scale),
         time.perf_counter() - began,
     )
 
@@ -198,7 +204,7 @@ def pessimistic_value(
 
     Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
     """
-    problem = _Problem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
+    problem = LogProblem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
                        bonus_scale)  # fmt: skip
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
@@ -207,7 +213,7 @@ def pessimistic_value(
     return problem.lower(optimistic, wider_policy(policy.for_model(problem.model)))
 
 
-class _Problem:
+class LogProblem:
     """What is asked, checked, in a world with one more state and rewards of at least 0."""
 
     def __init__(
@@ -292,7 +298,7 @@ class _Problem:
         floor, lowest = None, self.lowest * H
         if self.totals is not None:
             lowest = max(lowest, self.totals.least)
-            to_come = (self.totals.floor - self.shift * (H - np.arange(H))[:, None, None])
+            to_come = self.totals.floor - self.shift * (H - np.arange(H))[:, None, None]
             floor = np.full((H, M, S + 1), -math.inf)
             floor[:, :, :S] = to_come / self.scale
         reference = Reference(optimistic, floor)

@@ -27,7 +27,24 @@ class Reference:
 
     def backup(self, row: Ints, after: Floats) -> Floats:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
-        rows, (p, reward, low, high) = self.model.rows, self._dense(row)
+        rows = self.model.rows
+        local, slot = self._slots(row)
+        column = rows.next[slot].astype(np.int64)
+        if isinstance(rows, BoxRows) and not rows.unseen[row].any():
+            # nothing else can have mass: columns for what is listed are enough
+            begin = np.searchsorted(local, np.arange(len(row)))
+            place = np.arange(len(local)) - begin[local]
+            narrow = np.zeros((len(row), int(place.max(initial=0)) + 1))
+            narrow[local, place] = after[local, column]
+            after, column = narrow, place
+        numbers = np.zeros((4, *after.shape))  # p_hat, reward on transitions, lower, upper
+        if isinstance(rows, BoxRows):
+            numbers[3] = rows.unseen[row][:, None]  # of next states that are not listed
+        for array, listed in zip(
+            numbers, (rows.p_hat, rows.reward, rows.lower, rows.upper), strict=True
+        ):
+            array[local, column] = listed[slot]
+        p, reward, low, high = numbers
         v = np.minimum(reward + after, self.cap)
         if isinstance(rows, BoxRows):
             scores = rows.direction * v  # the worst distribution is the best one for -v
@@ -37,19 +54,13 @@ class Reference:
             best = _bonus(p, v, rows.c1[row], rows.c2[row])
         return np.minimum(rows.gain[row] + best, self.cap)
 
-    def _dense(self, row: Ints) -> Floats:
-        """`(4, rows, S)`: p_hat, reward on transitions, lower and upper of all next states."""
+    def _slots(self, row: Ints) -> tuple[Ints, Ints]:
+        """What these rows list: which of them, and the slot."""
         rows = self.model.rows
         start, stop = rows.start[row].astype(np.int64), rows.stop[row].astype(np.int64)
         local = np.repeat(np.arange(len(row)), stop - start)
         before = np.cumsum(stop - start) - (stop - start)
-        slot = np.arange(len(local)) + (start - before)[local]
-        dense = np.zeros((4, len(row), self.known.S))
-        if isinstance(rows, BoxRows):
-            dense[3] = rows.unseen[row][:, None]  # of next states that are not listed
-        numbers = (rows.p_hat, rows.reward, rows.lower, rows.upper)
-        dense[:, local, rows.next[slot]] = [array[slot] for array in numbers]
-        return dense
+        return local, np.arange(len(local)) + (start - before)[local]
 
     def alpha(self, policy: PolicyGraph) -> Floats:
         """`(N, M)`: the optimistic value of every node of a policy in every context."""
