@@ -100,7 +100,7 @@ def _bounds(fit: Fit, low: float, high: float, delta: float) -> _Bounds:
         return _Bounds(sums.mean, sums.mean, row)
     error = delta / (len(seen) * (len(seen) + 1.0))
     if not log.noisy.any():
-        seen = seen[same_rewards(of_rows)[seen]]
+        seen = seen[same_rewards(of_rows.at(seen))]
         n = of_rows.count[seen].astype(float)
         log_term = np.log(n) + np.log(n + 1.0) - math.log(error)
         missing = unseen_mass(np.arange(len(seen)), of_rows.count[seen], 0 * seen, log_term)
