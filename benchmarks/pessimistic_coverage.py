@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import latentmdp as lm
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from rare_worlds import GARNET, WORLDS, World, two_actions
-
-import latentmdp as lm
 
 
 def coverage(logs: int, deltas: list[float]) -> None:
@@ -26,11 +26,8 @@ def coverage(logs: int, deltas: list[float]) -> None:
             found = np.array([world.certified(rng, delta) for _ in range(logs)])
             above = int((found[:, 0] > found[:, 1] + 1e-9).sum())
             bound, truth = found.mean(axis=0)
-            print(
-                f"| {world.name} | {world.episodes} | {delta:g} | {above} of {logs} | {bound:.3f} | "
-                f"{truth:.3f} |",
-                flush=True,
-            )
+            row = (world.name, world.episodes, delta, f"{above} of {logs}")
+            print("|", *(f"{x} |" for x in row), f"{bound:.3f} | {truth:.3f} |", flush=True)
 
 
 def tightness(logs: int) -> None:

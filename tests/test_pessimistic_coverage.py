@@ -75,7 +75,7 @@ def test_nothing_is_certified_where_nobody_said_what_can_be_paid():
 
 def test_fixed_rewards_are_a_promise_that_is_checked():
     log = World("reward", lottery(0.3), 20, coins=True).log(np.random.default_rng(0))
-    with pytest.raises(lm.ModelError, match="with rewards='fixed' one .* must always pay the same"):
+    with pytest.raises(lm.ModelError, match="with rewards='fixed' one"):
         lm.fit(log, rewards="fixed")
     with pytest.raises(lm.ModelError, match="rewards must be noisy or fixed; it is 'sure'"):
         lm.fit(log, rewards="sure")

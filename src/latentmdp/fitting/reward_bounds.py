@@ -2,9 +2,9 @@
 
 A log in which no reward varies may have missed the rare ones. There an outcome is a next state
 *with* its reward, and another reward is an outcome that was not seen (`optimism/log_boxes.py`).
-Where rewards vary, means have lower bounds: the better of Hoeffding's and of the empirical Bernstein
-bound (Maurer and Pontil 2009, Theorem 4), at every number of visits at once. Whatever was not seen
-pays the lower end of the range of rewards, or what `total_range` leaves.
+Where rewards vary, means have lower bounds: the better of Hoeffding's and of the empirical
+Bernstein bound (Maurer and Pontil 2009, Theorem 4), at every number of visits at once. Whatever was
+not seen pays the lower end of the range of rewards, or what `total_range` leaves.
 """
 
 from __future__ import annotations
@@ -57,17 +57,18 @@ def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> LogReward
     varying = bool(log.noisy.any()) and not declared
     boxes = delta if declared else delta / 4.0
     bounds = _bounds(fit, low, high, delta / 4.0)
-    floor = None if least_total is None else least_total - _collected(fit, bounds.most)
     doubt = _doubt(fit, low, high, reward_range is not None, least_total is not None, varying)
     n_rows = log.M * log.S * log.A
-    other, lowest = np.full(n_rows, low), low
-    if floor is not None and not doubt:
-        rest = np.where(np.isfinite(floor), floor, math.inf).min(axis=0)  # (M, S)
-        rest = np.where(np.isfinite(rest), rest, least_total)
+    other, lowest, totals = np.full(n_rows, low), low, None
+    if least_total is not None and not doubt:
+        before = _collected(fit, bounds.most)
+        totals = Totals(least_total, np.where(before > -math.inf, least_total - before, -math.inf))
+        before = np.maximum.reduce(before)  # (M, S) at any step
+        rest = least_total - np.where(before > -math.inf, before, 0.0).reshape(-1)
         if reward_range is None or rest.min() >= low * fit.model.H:
             # one payment stands for all that comes after something that the log has not shown
             bounds = bounds._replace(row=np.full(n_rows, -math.inf))
-            other, lowest = np.repeat(rest.reshape(-1), log.A), 0.0
+            other, lowest = np.repeat(rest, log.A), 0.0
     by_row = _prefer_rows(log, bounds, varying)
     other = np.where(by_row, bounds.row, other)
     least = np.repeat(other[:, None], log.S, axis=1)
@@ -75,9 +76,6 @@ def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> LogReward
     over = (log.final & (log.finished > 0))[np.arange(n_rows) // log.A % log.S]
     least[over], other[over] = 0.0, 0.0  # nothing is paid any more
     shape = (log.M, log.S, log.A)
-    totals = None
-    if floor is not None and least_total is not None and not doubt:
-        totals = Totals(least_total, np.where(np.isfinite(floor), floor, -math.inf))
     return LogRewards(
         RewardBounds(least.reshape(*shape, log.S), other.reshape(shape)), lowest, totals, boxes,
         doubt,
@@ -154,8 +152,8 @@ def _doubt(fit: Fit, low: float, high: float, ranged: bool, total: bool, varying
     if ranged or (total and not varying):
         return ""
     return (
-        f"Not certified: rewards were taken to lie between {low:.6g} and {high:.6g}, as in the log, "
-        "but no log can show the least reward that there is; reward_range=(low, high) "
+        f"Not certified: rewards were taken to lie between {low:.6g} and {high:.6g}, as in the "
+        "log, but no log can show the least reward that there is; reward_range=(low, high) "
         "(--reward-range) says it."
     )
 

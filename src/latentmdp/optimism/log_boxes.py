@@ -31,8 +31,9 @@ def log_boxes(
     """Boxes of each row, which fail with probability at most `error` whenever the log stops.
 
     `row (outcomes,)` and `seen (outcomes,)`: how often the outcomes of each row were seen, at least
-    once each. After `n` draws `error / (n (n + 1))` may be spent, a third of it on each bound. `cut (rows,)`: further draws whose outcomes nobody knows. `scale` multiplies
-    the distance from the estimate; below 1 nothing is promised.
+    once each. After `n` draws `error / (n (n + 1))` may be spent, a third of it on each bound.
+    `cut (rows,)`: further draws whose outcomes nobody knows. `scale` multiplies the distance from
+    the estimate; below 1 nothing is promised.
     """
     known = np.bincount(row, seen, rows)
     cut = np.zeros(rows, dtype=np.int64) if cut is None else cut

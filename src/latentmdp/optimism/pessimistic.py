@@ -64,7 +64,8 @@ def rule_of_a_log(rows: int, cut: Ints | None = None) -> Rule:
     """
 
     def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-        assert evidence.next is not None and evidence.rows is not None
+        assert evidence.next is not None
+        assert evidence.rows is not None
         shown = np.flatnonzero(evidence.N_next > 0)
         free = None if cut is None else cut[evidence.rows]
         found = log_boxes(
@@ -289,8 +290,8 @@ class LogProblem:
         self.shift = min(self.lowest, float(least.min()), float(other.min()))
         most = max(self.lowest, float(least.max()), float(other.max()))
         self.scale = max((most - self.shift) * H, TINY)
-        least, other, bottom = ((x - self.shift) / self.scale for x in (least, other, self.lowest))
-        return wider_known(known, least, other, bottom)
+        least, other = (least - self.shift) / self.scale, (other - self.shift) / self.scale
+        return wider_known(known, least, other, (self.lowest - self.shift) / self.scale)
 
     def lower(self, optimistic: OptimisticModel, policy: PolicyGraph) -> float:
         """The worst-case value of a policy, also over first states if they are estimated."""

@@ -198,7 +198,9 @@ def _thin(summary: Summary) -> Markup:
     if summary.unshown:
         shares = "; ".join(f"{part.what}: {part}" for part in summary.unshown)
         parts.append(
-            tag("p", f"Not in the log, nor in any interval of a value (95%, Good-Turing): {shares}.")
+            tag(
+                "p", f"Not in the log, nor in any interval of a value (95%, Good-Turing): {shares}."
+            )
         )
     if summary.thin:
         rows = [(p.context, p.state, p.action, p.visits, Figure(f"{p.reach:.3g}"))
