@@ -23,13 +23,13 @@ def above(world, logs, delta):
 
 
 LIKELY_UNSEEN = (  # in each of them most logs show nothing of what is rare
-    World("hole", hole(0.004), 50),
+    World("hole", hole(0.002), 50),
     World("hole, next state not logged", hole(0.004), 60, next_state=False),
     World("context", rare_contexts([0.003]), 150),
     World("first state", rare_start(0.004), 100),
-    World("reward", lottery(0.005), 40, coins=True),
-    World("hidden reward", lottery(0.005), 40, coins=True, fit={"observe_rewards": False}),
-    World("reward, with memory", lottery(0.005, 2), 40, coins=True,
+    World("reward", lottery(0.003), 40, coins=True),
+    World("hidden reward", lottery(0.003), 40, coins=True, fit={"observe_rewards": False}),
+    World("reward, with memory", lottery(0.003, 2), 40, coins=True,
           plan={"policy_class": "history"}),
     World("end", mortal(0.002), 60, next_state=False, cut=0.05, ends=1),
 )  # fmt: skip
