@@ -162,8 +162,9 @@ def pessimistic_plan(
     True
     """
     began = time.perf_counter()
-    problem = LogProblem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
-                       bonus_scale)  # fmt: skip
+    problem = LogProblem(
+        model, visits, delta, starts, sure, rewards, lowest, totals, cut, bonus_scale
+    )
     stream = np.random.default_rng(seed)
     planner = make_planner(
         problem.known, problem.rule, problem.setting, policy_class, stream, "incumbent", settings
@@ -205,8 +206,9 @@ def pessimistic_value(
 
     Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
     """
-    problem = LogProblem(model, visits, delta, starts, sure, rewards, lowest, totals, cut,
-                       bonus_scale)  # fmt: skip
+    problem = LogProblem(
+        model, visits, delta, starts, sure, rewards, lowest, totals, cut, bonus_scale
+    )
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
         counts = StandIns(known).of(counts)
