@@ -1,29 +1,21 @@
-"""How often `pessimistic_plan` finds the best policy of its class, and how often bounds hold.
+"""How often `pessimistic_plan` finds the best policy of its class, by the exact oracle.
 
-First by the exact oracle: tiny random models with random numbers of visits, both classes, four
-scales of the radius. Then simulated logs of known models: `fit` and `plan("pessimistic")`.
-Run: python benchmarks/pessimism.py [problems [logs]]
+Tiny random models with random numbers of visits, both classes, four scales of the boxes. How often
+bounds hold: pessimistic_coverage.py. Then seconds on a large model (720 states, 8 actions).
+Run: python benchmarks/pessimism.py [problems]
 """
 
 import sys
 import time
 
 import numpy as np
-from fitting_coverage import random_log, with_end, with_ends_and_cuts
 
 import latentmdp as lm
-from latentmdp.counts import Counts
-from latentmdp.optimism.confidence import Setting
-from latentmdp.optimism.known import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.pareto import exact_history, exact_markov
-from latentmdp.optimism.pessimistic import WORST_CASE
+from latentmdp.optimism.pessimistic import LogProblem
 
 DELTA = 0.1
-SPECS = (
-    "garnet:states=3,actions=2,contexts=2,horizon=4,seed=2",
-    "bandit:arms=2,contexts=2,horizon=4,seed=0",
-)
 
 
 def problem(rng: np.random.Generator) -> tuple[lm.LatentMDP, np.ndarray, float]:
@@ -49,10 +41,10 @@ def search(problems: int) -> None:
             began = time.process_time()
             plan = lm.pessimistic_plan(model, visits, policy_class, DELTA, bonus_scale=scale)
             seconds += time.process_time() - began
-            setting = Setting(model.M, model.S, model.A, model.H, 1, DELTA, scale)
-            counts = Counts.from_visits(visits)
-            best = oracle(OptimisticModel.of(Known.of(model), counts, WORST_CASE, setting))
-            missing.append((best[0] if isinstance(best, tuple) else best) - plan.lower)
+            log = LogProblem(model, visits, DELTA, None, None, None, None, None, None, scale)
+            best = oracle(OptimisticModel.of(log.known, log.counts, log.rule, log.setting))
+            value = best[0] if isinstance(best, tuple) else best
+            missing.append(log.in_units(float(value)) - plan.lower)
         short = np.array(missing)
         print(
             f"| {policy_class} | {problems} | {(short < 1e-9).mean():.1%} | {short.mean():.2g} | "
@@ -60,33 +52,26 @@ def search(problems: int) -> None:
         )
 
 
-def bounds(logs: int, delta: float = 0.1) -> None:
-    """A line for each kind of log: how often the certified value is below the true one."""
-    print("\n| domain | rewards | episodes | bound holds | mean bound | mean true value |")
-    print("|---|---|---|---|---|---|")
-    lines = [(spec, "fixed", episodes) for spec in SPECS for episodes in (40, 3000)]
-    lines += [(SPECS[0], "coins", 300), (SPECS[0], "coins", 10000), (SPECS[0], "fixed, cut", 3000)]
-    for spec, rewards, episodes in lines:
-        cut = rewards == "fixed, cut"  # the last state is an end, other steps may be cut off
-        model, rng = lm.make(spec), np.random.default_rng(0)
-        if cut:
-            model = with_end(model)
-        names = {"contexts": range(model.M), "states": range(model.S), "actions": range(model.A)}
-        found = np.empty((logs, 2))
-        for k in range(logs):
-            log = random_log(model, episodes, rng)
-            if cut:
-                log = with_ends_and_cuts(log, model, 0.2, rng)
-            if rewards == "coins":  # 0 or 1, with the model's reward as the chance of 1
-                log["reward"] = (rng.random(len(log)) < log["reward"]) * 1.0
-            fit = lm.fit(log, known=names, horizon=model.H, observe_rewards=False)
-            plan = fit.plan("pessimistic", "markov", delta=delta, draws=2, reward_range=(0, 1))
-            found[k] = plan.score, lm.evaluate(model, plan.policy).value
-        held = (found[:, 0] <= found[:, 1] + 1e-9).sum()
-        print(f"| `{spec}` | {rewards} | {episodes} | {held} of {logs} | "
-              + " | ".join(f"{x:.3f}" for x in found.mean(axis=0)) + " |", flush=True)  # fmt: skip
+def large() -> None:
+    """Processor seconds on 720 states, 8 actions, 2 contexts and 10 steps, 1,000 visits a row."""
+    rng, sizes = np.random.default_rng(0), (2, 720, 8)
+    M, S, A = sizes
+    P = np.zeros((M, S, A, S))
+    for row in np.ndindex(*sizes):
+        P[row][rng.choice(S, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    R, w, nu = rng.random(sizes) / 10, np.full(M, 1 / M), np.full((M, S), 1 / S)
+    model, visits = lm.LatentMDP.from_arrays(P, R, w, nu, 10), np.rint(P * 1000).astype(int)
+    print("\n| class | time_limit | processor seconds | bound | bound of all policies |")
+    print("|---|---|---|---|---|")
+    for policy_class in ("markov", "history"):
+        lm.pessimistic_plan(model, visits, policy_class, DELTA)  # compiles
+        for limit in (0.5, 60.0):
+            began = time.process_time()
+            plan = lm.pessimistic_plan(model, visits, policy_class, DELTA, time_limit=limit)
+            print(f"| {policy_class} | {limit:g} | {time.process_time() - began:.2f} | "
+                  f"{plan.lower:.4f} | {plan.upper:.4f} |")  # fmt: skip
 
 
 if __name__ == "__main__":
     search(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
-    bounds(int(sys.argv[2]) if len(sys.argv) > 2 else 500)
+    large()

@@ -57,12 +57,19 @@ def test_careful_objectives_say_what_they_promise(tmp_path, capsys):
         promised.append(json.loads(capsys.readouterr().out.splitlines()[-1])["decision"])
     scores = [found["markov_score"] for found in promised]
     assert scores[0] > max(scores[1:])
+    assert run([*command, "--rewards", "fixed"]) == 2
+    assert "with rewards='fixed' one" in capsys.readouterr().err
     assert scores[0] == fit.plan("pessimistic", "markov").lower
     assert [found["delta"] for found in promised] == [0.1, 0.01, 0.1]
-    assert run([*command, "--report", str(tmp_path / "page.html")]) == 0
-    said = f"without at least {scores[0]:.4g}: certain but for a chance of 0.1."
-    assert said in capsys.readouterr().out.replace("\n", " ")
-    assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [found["status"] for found in promised] == ["not certified"] * 2 + ["certified"]
+    for options, score, said in (
+        ([], scores[0], ". Not certified: rewards were taken to lie between"),
+        (["--reward-range", "-40", "20"], scores[2], ": certain but for a chance of 0.1, if"),
+    ):
+        assert run([*command, *options, "--report", str(tmp_path / "page.html")]) == 0
+        said = f"without at least {score:.4g}{said}"
+        assert said in capsys.readouterr().out.replace("\n", " ")
+        assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert decide(fit, "mean", time_limit=4.0).promise == ""
     assert decide(fit, "quantile:0.2", time_limit=4.0).promise.startswith("In all but 0.2 of")
 

@@ -7,8 +7,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.errors import OffPolicyWarning
 from latentmdp.fitting.decision import decide
-from latentmdp.optimism.confidence import Evidence, Setting
-from latentmdp.optimism.pessimistic import boxes_of_a_log, boxes_with_cut_steps
+from latentmdp.optimism.log_boxes import log_boxes
 
 END = 0.1  # the chance that a step ends the episode
 
@@ -72,23 +71,23 @@ def test_without_ends_nothing_changes():
 
 
 def test_boxes_hold_whatever_the_cut_steps_led_to():
+    """The boxes of every completed row lie inside: outcomes that were seen, and all others."""
     rng = np.random.default_rng(0)
-    setting = Setting(1, 3, 1, 2, 1, 0.1, 0.05)
     for _ in range(200):
         seen, cut = rng.integers(0, 200, 3) * rng.integers(0, 2, 3), int(rng.integers(0, 50))
-        N = np.array([seen.sum()])
-        p_hat = seen / max(int(N[0]), 1)
-        zeros = np.zeros(3, dtype=np.int64)
-        given = Evidence(N, (seen > 0).sum(keepdims=True), zeros, seen, p_hat)
-        box = boxes_with_cut_steps(given, setting, np.array([cut]))
+        shown = np.flatnonzero(seen)
+        zeros = np.zeros(len(shown), dtype=np.int64)
+        box = log_boxes(zeros, seen[shown], 1, 0.1, np.array([cut]), scale=0.3)
         for _ in range(5):
             whole = seen + rng.multinomial(cut, rng.dirichlet(np.full(3, 0.3)))
-            n = whole.sum(keepdims=True)
-            told = Evidence(n, (whole > 0).sum(keepdims=True), zeros, whole, whole / max(n[0], 1))
-            truth = boxes_of_a_log(told, setting, rng)
-            high = np.where(seen > 0, box.upper, box.unseen[0])
-            assert (np.where(seen > 0, box.lower, 0.0) <= truth.lower + 1e-12).all() or n[0] == 0
-            assert (np.where(whole > 0, truth.upper, truth.unseen[0]) <= high + 1e-12).all()
+            told = np.flatnonzero(whole)
+            truth = log_boxes(np.zeros(len(told), dtype=np.int64), whole[told], 1, 0.1, scale=0.3)
+            at = np.isin(told, shown)
+            assert (box.lower <= truth.lower[at] + 1e-12).all()
+            assert (truth.upper[at] <= box.upper + 1e-12).all()
+            assert cut / max(whole.sum(), 1) <= box.unseen[0] + 1e-12
+            new = whole[told[~at]].sum() / max(whole.sum(), 1)
+            assert new <= box.unseen[0] + 1e-12
 
 
 def test_the_page_and_off_policy_say_that_episodes_were_cut_short():

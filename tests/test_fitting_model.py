@@ -362,7 +362,7 @@ def test_pessimistic_plans_certify_less_than_the_truth_and_more_with_more_data()
     scores = []
     for n in (100, 4000):
         found = lm.fit(log[log["episode"] < n], known=everything(model))
-        plan = found.plan("pessimistic", "markov", delta=0.05, draws=20)
+        plan = found.plan("pessimistic", "markov", delta=0.05, draws=20, reward_range=(0, 1))
         assert plan.score <= lm.evaluate(model, plan.policy).value  # fails with chance 0.05
         assert plan.score <= plan.worth.value
         assert (plan.status, plan.lower) == ("certified", plan.score)
@@ -376,7 +376,7 @@ def test_pessimistic_plans_know_that_nothing_happens_after_the_end():
          "terminated": True}
     )  # fmt: skip
     plan = lm.fit(log, horizon=3).plan("pessimistic", "markov", draws=2)
-    assert -1.3 < plan.score < -1.0  # without that knowledge it would be near -3
+    assert -1.1 < plan.score < -1.0  # without that knowledge it would be near -3
 
 
 def test_the_summary_says_what_is_there_and_advises_a_prior():

@@ -13,46 +13,76 @@ from latentmdp.fitting.reward_bounds import least_means, reward_bounds
 from latentmdp.optimism.pessimistic import RewardBounds
 from logs import everything, roll
 from strategies import random_model
-from test_pessimistic import worst
+from test_pessimistic import unseen_share, worst
 
 SMALL = "garnet:states=2,actions=2,contexts=2,horizon=2,seed=0"
 
 
-def twin_least(log, m, s, a, x, low, high, cells, delta):
-    """The lower bound of one mean reward, from the rows of the log."""
-    seen = log[(log.context == m) & (log.state == s) & (log.action == a) & (log.next_state == x)]
-    paid, n = seen["reward"].tolist(), len(seen)
-    if n == 0:
-        return low
-    error = delta / cells / (2 * n * (n + 1))
+def twin_mean(paid, low, high, error):
+    """The lower bound of the mean of numbers that were seen; each of two fails with half of it."""
+    n = len(paid)
+    error /= 2 * n * (n + 1)
     radius = (high - low) * math.sqrt(math.log(1 / error) / (2 * n))
     if n > 1:
         variance = sum((r - sum(paid) / n) ** 2 for r in paid) / (n - 1)
-        log_term = math.log(2 / error)
-        radius = min(radius, math.sqrt(2 * variance * log_term / n)
-                     + 7 * (high - low) * log_term / (3 * (n - 1)))  # fmt: skip
+        log = math.log(2 / error)
+        radius = min(radius, math.sqrt(2 * variance * log / n)
+                     + 7 * (high - low) * log / (3 * (n - 1)))  # fmt: skip
     return max(sum(paid) / n - radius, low)
 
 
-def twin_value(model, visits, starts, least, unknown, policy, delta, symbols):
-    """The worst-case value, node by node; where `unknown`, whatever may be seen is the worst."""
-    M, S, A, H = model.M, model.S, model.A, model.H
-    boxes = M * S * (A * S + 1)
-    anything = range(int(policy.symbol.max(initial=0)) + 2)  # the last one has no successor listed
+def twin_same(paid, low, error):
+    """The lower bound of a mean where all `n` numbers were the same."""
+    n = len(paid)
+    missing = unseen_share([n], math.log(n * (n + 1) / error))
+    return paid[0] - missing * (paid[0] - low)
+
+
+def twin_rewards(log, shape, low, high, delta, noisy):
+    """`(least by next state, what anything else pays)` for every row."""
+    M, S, A = shape
+    rows = log.groupby(["context", "state", "action"])["reward"].apply(list)
+    cells = log.groupby(["context", "state", "action", "next_state"])["reward"].apply(list)
+    row_error = delta / (len(rows) * (len(rows) + 1))
+    cell_error = delta / 2 / (len(cells) * (len(cells) + 1))
+    least, other = np.full((M, S, A, S), low), np.full((M, S, A), low)
+    for (m, s, a), paid in rows.items():
+        of_next = {x: c for (k, t, b, x), c in cells.items() if (k, t, b) == (m, s, a)}
+        if noisy:
+            by_cell = {x: twin_mean(c, low, high, cell_error) for x, c in of_next.items()}
+            whole = twin_mean(paid, low, high, row_error / 2)
+            apart = sum(by_cell[x] * len(c) for x, c in of_next.items()) > whole * len(paid)
+        else:
+            by_cell = {x: c[0] for x, c in of_next.items()}
+            apart = max(paid) - min(paid) > 1e-9
+            whole = None if apart else twin_same(paid, low, row_error)
+        if not apart:
+            other[m, s, a] = whole
+            least[m, s, a] = whole
+            continue
+        for x, value in by_cell.items():
+            least[m, s, a, x] = value
+    return least, other
+
+
+def twin_value(model, visits, starts, least, other, low, policy, delta, symbols):
+    """The worst-case value, node by node."""
+    M, S, H = model.M, model.S, model.H
+    rows = int((visits.sum(axis=3) > 0).sum())
+    error = delta / 2 / (rows * (rows + 1))
 
     def alpha(m, node):
-        s, a = int(policy.state[node]), int(policy.action[node])
-        after = []
+        s, a, t = (int(x[node]) for x in (policy.state, policy.action, policy.step))
+        after = [0.0] * S
         for x in range(S):
-            v = 0.0
-            if policy.step[node] + 1 < H:
-                shown = anything if unknown[m, s, a, x] else [symbols[m, s, a, x]]
-                v = min(alpha(m, int(policy.successors(node, y, x))) for y in shown)
-            after.append(v + least[m, s, a, x])
-        return worst(after, visits[m, s, a].tolist(), boxes, delta, 1.0)
+            if t + 1 < H:
+                after[x] = alpha(m, int(policy.successors(node, symbols[m, s, a, x], x)))
+            after[x] += least[m, s, a, x]
+        rest = other[m, s, a] + (H - 1 - t) * low
+        return worst(after, rest, visits[m, s, a].tolist(), error)
 
     values = [alpha(m, int(policy.root[s])) for m in range(M) for s in range(S)]
-    return worst(values, starts.ravel().tolist(), boxes, delta, 1.0)
+    return worst(values, H * low, starts.ravel().tolist(), delta / 2)
 
 
 def counted(model, log):
@@ -76,32 +106,18 @@ def test_certified_values_are_those_of_the_definition(policy_class, noise, seed)
     log = pd.concat([log.assign(episode=log["episode"] + 12 * i) for i in range(40)])
     log["reward"] += noise * rng.standard_normal(len(log))
     found = lm.fit(log, known=everything(model), horizon=model.H)
-    plan = found.plan("pessimistic", policy_class, delta=0.2, draws=2)
+    low, high = min(log["reward"].min(), 0.0), max(log["reward"].max(), 0.0)
+    plan = found.plan("pessimistic", policy_class, delta=0.2, draws=2, reward_range=(low, high))
     visits, starts = counted(model, log)
     noisy = bool(found.log.noisy.any())
-    low, high = min(log["reward"].min(), 0.0), max(log["reward"].max(), 0.0)
-    S, cells = model.S, visits.size
-    least, unknown = np.full(visits.shape, low), visits == 0
-    by_row = found.log.rewards_of_rows
-    for m, s, a, x in np.ndindex(visits.shape):
-        if noisy:
-            least[m, s, a, x] = twin_least(log, m, s, a, x, low, high, cells, 0.1)
-            continue
-        here = log[(log.context == m) & (log.state == s) & (log.action == a)]
-        here = here if by_row else here[here.next_state == x]
-        if len(here):
-            least[m, s, a, x], unknown[m, s, a, x] = here["reward"].iloc[0], False
-    if not found.model.observe_rewards:
-        unknown[:] = False
+    least, other = twin_rewards(log, model.sizes, low, high, 0.05, noisy)
     symbols = np.zeros(visits.shape, dtype=int)
     if found.model.observe_rewards:
-        for m, s, a, x in np.argwhere(~unknown):
-            symbols[m, s, a, x] = found.model.symbol_of(s, a, x, least[m, s, a, x])
-            if symbols[m, s, a, x] < 0:  # a next state that this row has not shown
-                symbols[m, s, a, x] = found.model.symbol[
-                    found.model.indptr[(m * S + s) * model.A + a]]  # fmt: skip
-    delta = 0.1 if noisy else 0.2
-    twin = twin_value(model, visits, starts, least, unknown, plan.policy, delta, symbols)
+        for m, s, a, x in np.argwhere(visits > 0):
+            here = log[(log.context == m) & (log.state == s) & (log.action == a)]
+            paid = here[here.next_state == x]["reward"].iloc[0]
+            symbols[m, s, a, x] = found.model.symbol_of(s, a, x, paid)
+    twin = twin_value(model, visits, starts, least, other, low, plan.policy, 0.05, symbols)
     assert plan.score == pytest.approx(twin, abs=1e-9)
 
 
@@ -139,11 +155,13 @@ def test_noisy_rewards_lower_the_bound_and_known_ones_do_not():
     options = {"known": everything(model), "observe_rewards": False}
     exact = lm.fit(log, **options)
     bounds = {}
-    for name, found in (("exact", exact), ("noisy", lm.fit(noisy, **options)),
+    fixed = lm.fit(log, **options, rewards="fixed")
+    for name, found in (("exact", exact), ("noisy", lm.fit(noisy, **options)), ("fixed", fixed),
                         ("known", lm.fit(noisy, **options | {"known": everything(model) | {
                             "R": model.R}}))):  # fmt: skip
-        bounds[name] = found.plan("pessimistic", "markov", draws=2).score
-    assert bounds["noisy"] < bounds["exact"] == pytest.approx(bounds["known"], abs=1e-9)
+        bounds[name] = found.plan("pessimistic", "markov", draws=2, reward_range=(0, 1)).score
+    assert bounds["noisy"] < bounds["exact"] < bounds["fixed"]
+    assert bounds["fixed"] == pytest.approx(bounds["known"], abs=1e-9)
 
 
 def test_a_wider_range_of_rewards_certifies_less():
@@ -158,20 +176,28 @@ def test_a_wider_range_of_rewards_certifies_less():
 
 
 def test_rewards_that_were_never_paid_are_the_least_of_the_range():
+    """Those that were paid n times, always the same, are known but for a share of order 1/n."""
     model = lm.make("garnet:states=3,actions=2,contexts=2,horizon=3,seed=1")
-    found = lm.fit(roll(model, 8, np.random.default_rng(0)), known=everything(model))
-    least, unknown = reward_bounds(found, 0.1, (-2.0, 1.0))
-    never = (found.log.row_sums.count == 0).reshape(model.M, model.S, model.A)
-    assert never.any()
-    assert (least[never] == -2.0).all()
-    assert unknown[never].all()
-    assert not unknown[~never].any()
-    assert np.array_equal(least[~never][:, 0], model.R[~never])
+    log = roll(model, 8, np.random.default_rng(0))
+    for rewards in ("noisy", "fixed"):
+        found = lm.fit(log, known=everything(model), rewards=rewards)
+        bounds = reward_bounds(found, 0.1, (-2.0, 1.0))
+        count = found.log.row_sums.count.reshape(model.M, model.S, model.A)
+        never = count == 0
+        assert never.any()
+        assert (bounds.rewards.other[never] == -2.0).all()
+        assert bounds.lowest == -2.0
+        for paid in (bounds.rewards.other[~never], bounds.rewards.least[~never][:, 0]):
+            if rewards == "fixed":
+                assert np.array_equal(paid, model.R[~never])
+            else:
+                assert (paid < model.R[~never]).all()
+                assert (paid >= -2.0).all()
 
 
 def test_rewards_of_another_shape_are_refused():
     model = lm.make(SMALL)
-    wrong = RewardBounds(np.zeros((2, 3)), np.zeros((2, 3), dtype=bool))
+    wrong = RewardBounds(np.zeros((2, 3)), np.zeros((2, 3)))
     with pytest.raises(lm.ModelError, match=r"rewards.least must have the shape"):
         lm.pessimistic_plan(model, np.zeros(model.P.shape, dtype=int), rewards=wrong)
 
@@ -185,6 +211,6 @@ def test_certified_values_hold_in_many_logs(noise):
     for seed in range(200):
         log = noisy_log(model, 300, seed) if noise else roll(model, 60, np.random.default_rng(seed))
         found = lm.fit(log, known=everything(model))
-        plan = found.plan("pessimistic", "markov", delta=0.2, draws=2)
+        plan = found.plan("pessimistic", "markov", delta=0.2, draws=2, reward_range=(0, 1))
         held += plan.score <= lm.evaluate(model, plan.policy).value + 1e-9
     assert held >= 143

@@ -108,9 +108,17 @@ def fit_command(
         tuple[float, float] | None,
         typer.Option(
             "--reward-range", metavar="LOW HIGH", show_default=False,
-            help="Of pessimistic: all rewards lie between these (default: 0 and those logged).",
+            help="Of pessimistic: all rewards lie between these; without it nothing is certified.",
         ),
     ] = None,
+    rewards: Annotated[
+        str,
+        typer.Option(
+            "--rewards", metavar="WHAT",
+            help="Of pessimistic: noisy, or fixed: one (context, state, action, next state) always "
+            "pays the same.",
+        ),
+    ] = "noisy",
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="T", help="Seconds of planning.")
     ] = 60.0,
@@ -171,7 +179,7 @@ def fit_command(
             table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
             holdout=holdout,
             observe_rewards=None if hidden_rewards is None else not hidden_rewards,
-            discount=discount,
+            discount=discount, rewards=rewards,
         )  # fmt: skip
         if out is not None:
             save(found.model, out)

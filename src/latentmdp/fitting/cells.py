@@ -66,12 +66,12 @@ class LogCounts:
     def rewards_of_rows(self) -> bool:
         """Whether one reward per `(context, state, action)` explains all that were paid."""
         seen = self.row_sums.count > 0
-        return bool(_same(self.row_sums.at(np.flatnonzero(seen))).all())
+        return bool(same_rewards(self.row_sums.at(np.flatnonzero(seen))).all())
 
     @property
     def noisy(self) -> np.ndarray:
         """`(n,)` outcomes whose rewards differ from time to time."""
-        return ~_same(self.sums)
+        return ~same_rewards(self.sums)
 
     def to_counts(self) -> Counts:
         """Counts for a learner that goes on: its snapshot is taken now.
@@ -95,7 +95,7 @@ class LogCounts:
         return counts
 
 
-def _same(sums: RewardSums) -> np.ndarray:
+def same_rewards(sums: RewardSums) -> np.ndarray:
     """Whether all rewards of a class are equal, up to rounding error."""
     largest = np.maximum(np.abs(sums.low), np.abs(sums.high))
     scale = float(largest.max(initial=0.0))

@@ -110,10 +110,14 @@ class Decision:
             return f"In all but {q:.3g} of the models drawn, {both}."
         if self.memory.delta is None:
             return ""
-        text = (
-            f"Whatever model the log leaves possible, {both}: certain but for a chance of "
-            f"{self.memory.delta:g}."
-        )
+        if self.memory.doubt:
+            text = f"By a bound that rests on the log's own rewards, {both}. {self.memory.doubt}"
+        else:
+            text = (
+                f"Whatever model the log leaves possible, {both}: certain but for a chance of "
+                f"{self.memory.delta:g}, if the future is like the past (docs/pessimism.md says "
+                "what no log can prove)."
+            )
         if self.memory.score < self.logged.value:
             text += " That is less than the log's own episodes earned: a longer log promises more."
         return text
@@ -148,7 +152,7 @@ class Decision:
         return {name: interval._asdict() for name, interval in named.items()} | {
             "level": self.level, "objective": self.memory.objective,
             "memory_score": self.memory.score, "markov_score": self.markov.score,
-            "delta": self.memory.delta,
+            "delta": self.memory.delta, "status": self.memory.status, "doubt": self.memory.doubt,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
             "judged_by": self.judged_by, "cut_short": self.cut_short,
             "direct": None if self.direct is None else asdict(self.direct),

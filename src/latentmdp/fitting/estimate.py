@@ -20,6 +20,7 @@ from latentmdp.fitting.cut_steps import CutSteps, with_cut_steps
 from latentmdp.model import LatentMDP
 
 UNSEEN = ("self", "uniform", "refuse", "unavailable")
+REWARDS = ("noisy", "fixed")
 ARRAYS = ("R", "w", "nu")  # what may be known beside the names of contexts, states and actions
 
 
@@ -34,12 +35,15 @@ class Assumptions:
     discount: float = 1.0
     known: dict[str, Any] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # labels of the model
+    rewards: str = "noisy"  # or "fixed": what was paid once is what is always paid
 
     def __post_init__(self) -> None:
         if self.unseen not in UNSEEN:
             raise ModelError(f"unseen must be one of {', '.join(UNSEEN)}; it is {self.unseen!r}")
         if not (np.isfinite(self.prior) and self.prior >= 0.0):
             raise ModelError(f"prior must be a finite number of at least 0; it is {self.prior!r}")
+        if self.rewards not in REWARDS:
+            raise ModelError(f"rewards must be noisy or fixed; it is {self.rewards!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,9 +252,15 @@ def available(counts: LogCounts) -> np.ndarray:
 
 def _observed(counts: LogCounts, assumed: Assumptions) -> bool:
     """Whether the model's rewards are observed: as was asked for, else if they are not noisy."""
+    known = "R" in assumed.known
+    if assumed.rewards == "fixed" and counts.noisy.any() and not known:
+        raise ModelError(
+            "with rewards='fixed' one (context, state, action, next state) must always pay the "
+            f"same; {int(counts.noisy.sum()):,} of {len(counts.noisy):,} have paid different "
+            "rewards (rewards='noisy' estimates their means)"
+        )
     if assumed.observe_rewards is False:
         return False
-    known = "R" in assumed.known
     noisy = bool(counts.noisy.any()) and not counts.rewards_of_rows and not known
     if noisy and assumed.observe_rewards:
         raise ModelError(

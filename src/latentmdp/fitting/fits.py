@@ -141,6 +141,7 @@ def fit(
     observe_rewards: bool | None = None,
     discount: float = 1.0,
     chunk_rows: int = CHUNK_ROWS,
+    rewards: str = "noisy",
     seed: int = 0,
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
@@ -160,6 +161,10 @@ def fit(
     `duplicates`: `refuse` rows that are copies of the row before them, `drop` them, or `keep` them
     as steps. `strip`, `casefold`: names that differ only in blanks around them, or in upper and
     lower case, are one. `date_format`: how dates in `step` are written (`%d/%m/%Y`).
+
+    `rewards`: `fixed` promises that one (context, state, action, next state) always pays the same;
+    `noisy` (default) does not, however alike the rewards of the log are. Only `pessimistic` plans
+    rest on it.
 
     `holdout`: a share of the episodes (0.5, say), drawn by a hash of their ids, that is left out
     here and makes a fit of its own, `fit.held_out`, with the same names: choose a policy by the one
@@ -203,7 +208,7 @@ def fit(
         _check_not_empty(reading, tally, held)
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
-        observe_rewards=observe_rewards, discount=discount, held=held,
+        observe_rewards=observe_rewards, discount=discount, held=held, rewards=rewards,
     )  # fmt: skip
     if mixture is None:
         return found
@@ -264,6 +269,7 @@ def fit_from_tally(
     observe_rewards: bool | None,
     discount: float,
     held: Tally | None = None,
+    rewards: str = "noisy",
 ) -> Fit:
     """The fit of a log that has been counted; `held`: the tally of the episodes held out of it."""
     names = reading.names
@@ -280,7 +286,7 @@ def fit_from_tally(
             observe_rewards = "R" in known or whole.rewards_of_rows or not whole.noisy.any()
     found = [
         _fit_of(reading, resolve(part, *sizes, with_end=with_end, whole=whole), horizon, prior,
-                unseen, known, observe_rewards, discount)
+                unseen, known, observe_rewards, discount, rewards)
         for part in parts
     ]  # fmt: skip
     if held is None:
@@ -302,6 +308,7 @@ def _fit_of(
     known: dict[str, Any],
     observe_rewards: bool | None,
     discount: float,
+    rewards: str,
 ) -> Fit:
     names = reading.names
     labels = {
@@ -315,7 +322,7 @@ def _fit_of(
     arrays = {name: known[name] for name in ARRAYS if name in known}
     assumed = Assumptions(
         longest if horizon is None else horizon, float(prior), unseen, observe_rewards,
-        float(discount), arrays, labels,
+        float(discount), arrays, labels, rewards=rewards,
     )  # fmt: skip
     found = estimate(counts, assumed)
     return Fit(

@@ -4,9 +4,9 @@
 - `quantile:q`: among the best policies of the fitted model and of some draws, the one whose value
   is exceeded with posterior probability `1 - q` at the highest level. Chosen on one set of draws,
   judged on another. The best of the candidates, with no proof that there is no better policy;
-- `pessimistic`: the policy with the largest value in the worst model inside Bernstein boxes: a
-  lower bound that holds with probability `1 - delta`, for weights, first states, transitions and
-  mean rewards. Where rewards are noisy, half of `delta` is for them (`reward_bounds.py`).
+- `pessimistic`: the policy with the largest value in the worst model that the log leaves possible:
+  a lower bound that holds with probability `1 - delta`, for weights, first states, transitions and
+  mean rewards, and for contexts and states that the log has not shown (`reward_bounds.py`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ class FitPlan:
     certificate: Plan | None = None  # of the mean model
     candidates: int = 1
     delta: float | None = None  # of `pessimistic`: how likely `lower` may be too high
+    doubt: str = ""  # of `pessimistic`: why `lower` is not certified, in a sentence
 
     def __str__(self) -> str:
-        return f"{self.objective}, {self.policy_class}: score {self.score:.6g}; worth {self.worth}"
+        text = f"{self.objective}, {self.policy_class}: score {self.score:.6g}; worth {self.worth}"
+        return f"{text}. {self.doubt}" if self.doubt else text
 
 
 def plan_fit(
@@ -74,15 +76,17 @@ def plan_fit(
 ) -> FitPlan:
     """Plan by a fit; see the module. `options` go to `plan`.
 
-    `delta` and `reward_range` are of `pessimistic`: between which numbers all rewards lie (default:
-    0 and those of the log).
+    `delta` and `reward_range` are of `pessimistic`: between which numbers all rewards lie. Without
+    it, and without `total_range` of `fit`, nothing is certified.
     """
     begun = time.perf_counter()
     kind, q = parse_objective(objective)
     check_share("delta", delta)
     limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
     if kind == "pessimistic":
-        return _pessimistic(fit, policy_class, delta, reward_range, level, draws, seed, begun)
+        return _pessimistic(
+            fit, policy_class, delta, reward_range, time_limit, level, draws, seed, begun
+        )
     if kind == "quantile":
         limits["time_limit"] = time_limit / (candidates + 1)
     found = plan(fit.model, policy_class, **limits)
@@ -134,6 +138,7 @@ def _pessimistic(
     policy_class: str,
     delta: float,
     reward_range: Any,
+    time_limit: float,
     level: float,
     draws: int,
     seed: int,
@@ -147,15 +152,16 @@ def _pessimistic(
     log = fit.log
     over = log.final & (log.finished > 0)
     sure = np.broadcast_to(over[None, :, None], (log.M, log.S, log.A)).copy()
-    noisy = log.noisy.any() and "R" not in fit.assumed.known
-    rest = delta / 2.0 if noisy else delta
+    bounds = reward_bounds(fit, delta, reward_range)
     found = pessimistic_plan(
-        fit.model, fit.counts, policy_class, rest, starts=log.starts, sure=sure, seed=seed,
-        rewards=reward_bounds(fit, delta / 2.0, reward_range),
+        fit.model, fit.counts, policy_class, bounds.delta, starts=log.starts, sure=sure,
+        rewards=bounds.rewards, lowest=bounds.lowest, totals=bounds.totals, seed=seed,
         cut=log.went_on.reshape(sure.shape) if log.finished.any() else None,
+        time_limit=time_limit,
     )  # fmt: skip
     worth = worth_of(fit, found.policy, level, draws, seed)
     return FitPlan(
         found.policy, "pessimistic", policy_class, found.lower, found.lower, found.upper, worth,
-        "certified", time.perf_counter() - begun, delta=float(delta),
+        "not certified" if bounds.doubt else "certified", time.perf_counter() - begun,
+        delta=float(delta), doubt=bounds.doubt,
     )  # fmt: skip

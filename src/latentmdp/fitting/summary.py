@@ -13,6 +13,7 @@ from latentmdp.belief import reach_weights
 from latentmdp.fitting.cells import row_of
 from latentmdp.fitting.estimate import available, least_reward
 from latentmdp.fitting.evidence import PairEvidence, context_evidence
+from latentmdp.fitting.missing_mass import Unshown, unshown
 from latentmdp.fitting.problems import counted
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Summary:
     advice: str = ""  # what would be more careful
     cut_episodes: int = 0  # used up to their first doubtful row
     caution: str = ""  # how what was left out differs from what was kept, if it does
+    unshown: tuple[Unshown, ...] = ()  # what the log has not shown at all
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -127,6 +129,7 @@ class Summary:
             yield f"  {names}: {pair.verdict}, {pair.log_bayes:.4g} from {pair.places} places"
         yield from _more(len(self.pairs), "pairs, which differ more")
         yield ""
+        yield from self.unshown_lines()
         yield self.unseen_sentence
         if self.unseen_rows:
             yield f"{self.policy} spends {self.unseen_reach:.3g} steps of an episode there"
@@ -143,6 +146,13 @@ class Summary:
         yield from _more(len(self.thin), "such places")
         if self.advice:
             yield self.advice
+
+    def unshown_lines(self) -> Iterator[str]:
+        """How likely it is that something new happens, which no interval of a value counts."""
+        if self.unshown:
+            yield f"not in the log, nor in any interval of a value ({LEVEL:.0%}, Good-Turing):"
+        for part in self.unshown:
+            yield f"  {part.what}: {part}"
 
 
 def _more(count: int, what: str) -> Iterator[str]:
@@ -188,6 +198,7 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         advice=THIN_ADVICE if fit.assumed.prior == 0.0 and len(thin) else "",
         cut_episodes=fit.cut_episodes,
         caution=fit.caution,
+        unshown=unshown(counts, LEVEL),
     )
 
 

@@ -20,6 +20,7 @@ from latentmdp.errors import ModelError, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.exact_sums import REWARD_TOP, total
+from latentmdp.fitting.missing_mass import Unshown, not_counted, unshown
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
 from latentmdp.model import LatentMDP
@@ -50,6 +51,7 @@ class Worth:
     draws: Floats = field(repr=False)  # (n,) the value in each draw, unseen rows as assumed
     worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
     best: Floats = field(repr=False)  # (n,) and at their best
+    unshown: tuple[Unshown, ...] = ()  # what may happen that is not in the interval
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -59,6 +61,8 @@ class Worth:
         text = f"{self.value:.6g} [{self.lower:.6g}, {self.upper:.6g}] at {self.level:.0%}"
         if self.assumed_steps > 0.0:
             text += f"; {self.assumed_steps:.3g} steps of an episode rest on assumptions"
+        if ignored := " and ".join(not_counted(self.unshown)):
+            text += f"; not counted: {ignored}"
         return text
 
 
@@ -95,7 +99,7 @@ def worth_of(
     context_lower, context_upper = ends(worst, best, level)
     return Worth(
         found.value, float(lower), float(upper), level, found.contexts, context_lower,
-        context_upper, steps, values, low, high,
+        context_upper, steps, values, low, high, unshown(fit.log, level),
     )  # fmt: skip
 
 

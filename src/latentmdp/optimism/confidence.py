@@ -65,6 +65,7 @@ class Evidence:
     N_next: Ints  # (slots,) visits that went to the slot's next state; 0 for one never seen
     p_hat: Floats  # (slots,)
     rows: Ints | None = None  # (rows,) their numbers; None where they do not matter
+    next: Ints | None = None  # (slots,) next states; None where they do not matter
 
 
 class Bonus(NamedTuple):
@@ -98,6 +99,7 @@ class Rule:
     cap: float = 1.0
     own_unvisited: bool = False  # the rule itself says what a row without visits is worth
     every_next: bool = False  # the rule wants a slot for every next state, seen or not
+    last_next: bool = False  # the rule wants a slot for the last state in every row
     random: bool = False  # coefficients of unchanged rows change too
     every_episode: bool = False  # a new policy after every episode, and not only at doublings
     direction: float = 1.0  # of confidence sets: -1 takes the worst distribution, not the best

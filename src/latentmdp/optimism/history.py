@@ -6,6 +6,7 @@ between, by the searches of the Markov class (`memory_search.py`). The policy ha
 that it can reach itself, and its value is exact, whatever the memory is.
 """
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +64,7 @@ class HistoryPlanner(Planner):
 
     def replan(self, counts: Counts, changed: Ints | None = None) -> HistoryResult:
         """The policy for these counts; only the snapshots of the rows `changed` differ."""
+        self.markov.deadline = self.deadline
         self.table = self.markov.replan(counts, changed).table
         return super().replan(counts, changed)
 
@@ -110,6 +112,8 @@ class HistoryPlanner(Planner):
         likelihood = likelihoods(known, counts, seen, every, self.settings.pool_limit)
         self.memory = None
         while self.memory is None:
+            if time.perf_counter() >= self.deadline:
+                self.kind = len(kinds) - 1  # the coarsest
             if self.graph is None or not self.graph.serves(seen, kinds[self.kind]):
                 self.graph = MemoryGraph(known, seen, kinds[self.kind], self.settings)
             self.graph.start(likelihood)

@@ -5,6 +5,9 @@ for changed rows only, its bound for their contexts only, and each search starts
 policy.
 """
 
+import math
+import time
+
 import numpy as np
 
 from latentmdp.canonical import Floats, Ints
@@ -114,8 +117,13 @@ class MarkovSearch:
         """The values that the search holds are those of another policy now."""
         self._valued[:] = -1
 
-    def improve(self, effort: Effort, rng: np.random.Generator) -> float:
-        """Sweeps, then kicks; on large models the longer kicks have failed the fewer."""
+    def improve(
+        self, effort: Effort, rng: np.random.Generator, deadline: float = math.inf
+    ) -> float:
+        """Sweeps, then kicks; on large models the longer kicks have failed the fewer.
+
+        After the `deadline` (by `time.perf_counter`) there are no more kicks.
+        """
         value = self.polish(effort)
         if value >= self.upper - self.settings.equal:
             return value
@@ -124,7 +132,7 @@ class MarkovSearch:
             return value
         known = self.known
         kicks = draw_kicks(rng, effort, self.settings, known.M, known.A, self.N)
-        better = self.kick(value, effort, kicks)
+        better = self.kick(value, effort, kicks, deadline)
         worth = max(self.settings.equal, self.settings.kick_gain * (self.upper - value))
         self.kicking.tried(better > value + worth, effort.rest, least=1)
         return better
@@ -133,17 +141,17 @@ class MarkovSearch:
         """Improve the current policy as far as the effort goes; its value."""
         return self._improved(self.policy, effort)
 
-    def kick(self, value: float, effort: Effort, kicks: Kicks) -> float:
+    def kick(self, value: float, effort: Effort, kicks: Kicks, deadline: float = math.inf) -> float:
         """Try these kicks on a polished policy of this value; kept is what is better."""
         other, closed = self._other, self.settings.closed
         for tilt, through_cap in zip(kicks.tilt, kicks.through_cap, strict=True):
-            if value >= self.upper - closed:
+            if value >= self.upper - closed or time.perf_counter() >= deadline:
                 return value
             other[:] = self.policy
             tilted = (self._root * tilt[:, None], float(through_cap))
             value = self._better(value, self._improved(other, effort, tilted))
         for jolt in kicks.jolt:
-            if value >= self.upper - closed:
+            if value >= self.upper - closed or time.perf_counter() >= deadline:
                 return value
             other[:] = np.where(jolt >= 0, jolt, self.policy)
             value = self._better(value, self._improved(other, effort))

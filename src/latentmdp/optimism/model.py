@@ -117,7 +117,8 @@ class OptimisticModel:
             changed, rows.start, rows.stop, rows.count_slot, counts.N, counts.N_next, local, at,
             N_next, p_hat, N, support,
         )  # fmt: skip
-        evidence = Evidence(N, support, local, N_next, p_hat, changed)
+        nxt = rows.next[at].astype(np.int64)
+        evidence = Evidence(N, support, local, N_next, p_hat, changed, nxt)
         answer = rule.compute(evidence, setting, rng or _FIXED)
         rows.p_hat[at] = p_hat
         new = (N == 0) & (not rule.own_unvisited)
@@ -134,7 +135,8 @@ class OptimisticModel:
         unseen = np.where(new, 1.0, answer.unseen)  # unvisited: the whole simplex
         rows.unseen[changed] = unseen
         rows.budget[changed] = np.where(new, 1.0, answer.budget)
-        never = N_next == 0  # a slot without visits is a never-seen next state
+        # a slot without visits is a never-seen next state
+        never = (N_next == 0) & (not rule.own_unvisited)
         rows.lower[at] = np.where(never, 0.0, answer.lower)
         rows.upper[at] = np.where(never, unseen[local], answer.upper)
 
@@ -160,14 +162,17 @@ def _layout(
 ) -> tuple[Candidates, Observations]:
     """Candidates: what the counts have a slot for, and what is listed before any visit.
 
-    The latter are all next states with `every_next`, and those that pay something by themselves
-    where rewards sit on transitions: `min(r + v, 1)` is out of the order of default nodes.
+    The latter are all next states with `every_next`, the last one with `last_next`, and those that
+    pay something by themselves where rewards sit on transitions: `min(r + v, 1)` is out of the
+    order of default nodes.
     """
     rows, S, pairs = counts.rows, counts.S, counts.S * counts.A
     recorded = counts.slot_row * S + counts.next
     always = np.zeros(0, dtype=np.int64)
     if every_next:
         always = np.arange(rows * S)
+    elif rule.last_next:
+        always = np.arange(rows) * S + S - 1
     elif rule.kind == "interval" and known.next_reward is not None:
         always = np.flatnonzero(known.next_reward != 0.0)
     codes = np.union1d(recorded, always)

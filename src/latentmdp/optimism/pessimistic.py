@@ -1,10 +1,11 @@
 """`pessimistic_plan`: the policy with the largest value that a log of episodes can certify.
 
 Optimistic planning with the sign turned: in every row the *worst* distribution inside its
-confidence box, Eq. (2), chosen anew at every node; the policy whose value against it is largest.
-The kernels are those of the optimistic side (`rows.direction` is -1). With probability `1 - delta`
-all boxes hold the truth, and then no policy is worth less than its pessimistic value, whichever
-policy the log made us choose. docs/pessimism.md derives the boxes.
+confidence boxes, chosen anew at every node; the policy whose value against it is largest. One more
+state stands for everything that a row has not shown (`other_state.py`): it pays the least possible
+until the end. The kernels are those of the optimistic side (`rows.direction` is -1). With
+probability `1 - delta` all boxes hold the truth, and then no policy is worth less than its
+pessimistic value, whichever policy the log made us choose. docs/pessimism.md derives the boxes.
 """
 
 import math
@@ -19,9 +20,17 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
 from latentmdp.model import LatentMDP
-from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting, bernstein_radius
+from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
 from latentmdp.optimism.known import Known
+from latentmdp.optimism.log_boxes import log_boxes
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.other_state import (
+    narrower_policy,
+    wider_counts,
+    wider_known,
+    wider_policy,
+    wider_rows,
+)
 from latentmdp.optimism.plan import checked_counts, make_planner, search_all
 from latentmdp.optimism.reference import Reference, best_in_box
 from latentmdp.optimism.settings import SEARCH, SearchSettings
@@ -30,51 +39,54 @@ from latentmdp.policy import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
 TINY = 1e-300  # a scale where all rewards are 0
-IOTA_SHARE = 0.525  # of `ln(2 / error)`: then Eq. (2) follows from Bernstein's inequality
-
-
-def boxes_of_a_log(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-    """Eq. (2) with `iota = 0.525 ln(2 B n (n + 1) / delta)` for a row of `n` visits, `B` boxes.
-
-    The visits of a row are random, so its box must hold after every number of them at once: after
-    `n` it may fail with probability `delta / (B n (n + 1))`, and `delta` is the sum of all these.
-    """
-    return boxes_with_cut_steps(evidence, setting, np.zeros(len(evidence.N), dtype=np.int64))
-
-
-def boxes_with_cut_steps(evidence: Evidence, setting: Setting, cut: Ints) -> Interval:
-    """The same with `cut (rows,)` more visits, each of which may have led to any next state."""
-    n = np.maximum(evidence.N + cut, 1).astype(float)
-    unit = np.where(evidence.N >= SURE, 0.0, iota_of_a_log(setting, n) / n)
-    known, free = evidence.N / n, cut / n
-    low = evidence.p_hat * known[evidence.row]
-    high = low + free[evidence.row]
-    per_slot = unit[evidence.row]
-    return Interval(
-        np.maximum(low - bernstein_radius(low, per_slot, setting.scale), 0.0),
-        np.minimum(high + bernstein_radius(high, per_slot, setting.scale), 1.0),
-        np.minimum(free + bernstein_radius(free, unit, setting.scale), 1.0),
-    )
-
-
-def iota_of_a_log(setting: Setting, n: Floats) -> Floats:
-    """`0.525 ln(2 B n (n + 1) / delta)`: a box for every `(m, s, a, s')` and every first state."""
-    boxes = setting.M * setting.S * (setting.A * setting.S + 1)
-    iota: Floats = IOTA_SHARE * (
-        math.log(2.0 * boxes / setting.delta) + np.log(n) + np.log(n + 1.0)
-    )
-    return iota
-
-
-# without a cap: clipping could only lower a value that is a minimum already
-WORST_CASE = Rule("worst case", "interval", boxes_of_a_log, cap=math.inf, direction=-1.0)
 
 
 class RewardBounds(NamedTuple):
-    """Rewards that are not known, in the units of the model."""
+    """Lower bounds of mean rewards, in the units of the model."""
 
-    least: np.ndarray  # (M, S, A, S) lower bounds of their means
-    unknown: np.ndarray  # (M, S, A, S) bool: what an agent sees with the reward is not known
+    least: Floats  # (M, S, A, S) of the outcomes that were seen
+    other: Floats  # (M, S, A) of everything else together
+
+
+class Totals(NamedTuple):
+    """What is known of an episode's total reward beside the rewards of its steps."""
+
+    least: float  # of a whole episode
+    floor: Floats  # (H, M, S) of what is still to come, wherever the log has been
+
+
+def rule_of_a_log(rows: int, cut: Ints | None = None) -> Rule:
+    """Boxes of a log that has visited `rows` rows, in a world whose last state is the unseen one.
+
+    The rows are taken in the order of their first visits: the `k`-th one may fail with probability
+    `delta / (k (k + 1))`, and none is numbered higher than `rows`. `cut (all rows,)`: visits of
+    each row of which nobody knows where they led.
+    """
+
+    def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+        assert evidence.next is not None
+        assert evidence.rows is not None
+        shown = np.flatnonzero(evidence.N_next > 0)
+        free = None if cut is None else cut[evidence.rows]
+        found = log_boxes(
+            evidence.row[shown], evidence.N_next[shown], len(evidence.N),
+            setting.delta / (rows * (rows + 1)), free, setting.scale,
+        )  # fmt: skip
+        sure = evidence.N >= SURE
+        unseen = np.where(sure, 0.0, found.unseen)
+        lower = np.zeros(len(evidence.row))
+        lower[shown] = found.lower
+        upper = np.where(evidence.next == setting.S - 1, unseen[evidence.row], 0.0)
+        upper[shown] = found.upper
+        known = sure[evidence.row]
+        lower[known] = upper[known] = evidence.p_hat[known]
+        return Interval(lower, upper, np.zeros(len(unseen)))
+
+    # without a cap: clipping could only lower a value that is a minimum already
+    return Rule(
+        "worst case", "interval", boxes, cap=math.inf, own_unvisited=True, last_next=True,
+        direction=-1.0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,8 +126,11 @@ def pessimistic_plan(
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
     rewards: RewardBounds | None = None,
+    lowest: float | None = None,
+    totals: Totals | None = None,
     cut: np.ndarray | None = None,
     bonus_scale: float = 1.0,
+    time_limit: float = math.inf,
     seed: int = 0,
     settings: SearchSettings = SEARCH,
 ) -> PessimisticPlan:
@@ -124,11 +139,15 @@ def pessimistic_plan(
     `visits (M, S, A, S)` are observed transitions, or counts, as in `optimistic_plan`. The model
     gives `w, nu, R, H`; they count as known. Its `P` is used only in the rows `sure (M, S, A)`,
     which are known as well (a terminal state, say). With `starts (M, S)`, how often episodes began
-    in a context and state, `w` and `nu` are not taken from the model but estimated, with a box of
-    their own. `rewards` take the place of the model's: lower bounds, whose error is not part of
-    `delta`, and where it is not known what an agent sees with them, which the world then chooses at
-    its worst. `cut (M, S, A)`: more visits, of which nobody knows where they led: it may be
-    anywhere. `bonus_scale` multiplies the radius; below 1 the probability is no longer certain.
+    in a context and state, `w` and `nu` are not taken from the model but estimated, with boxes of
+    their own. What a row has not shown, a state that the model does not have or a context, may
+    happen: from then on every step pays `lowest` (default: the least reward of the model).
+
+    `rewards` take the place of the model's: lower bounds, whose error is not part of `delta`.
+    `totals`: bounds of what is still to come. `cut (M, S, A)`: more visits, of which nobody knows
+    where they led: it may be anywhere. `bonus_scale` multiplies the boxes; below 1 the probability
+    is no longer certain. `time_limit`: seconds after which no better policy is looked for; the
+    first one must be found and certified, which takes `O(H M S A)` in all.
 
     What is certified is `lower`, computed from the finished policy by code that the search does not
     use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
@@ -143,21 +162,30 @@ def pessimistic_plan(
     True
     """
     began = time.perf_counter()
-    problem = _Problem(model, visits, delta, starts, sure, rewards, cut, bonus_scale)
+    problem = LogProblem(
+        model, visits, delta, starts, sure, rewards, lowest, totals, cut, bonus_scale
+    )
     stream = np.random.default_rng(seed)
     planner = make_planner(
         problem.known, problem.rule, problem.setting, policy_class, stream, "incumbent", settings
     )
+    planner.deadline = began + time_limit
     found = search_all(planner, problem.counts, settings)
     optimistic = planner.searches[0].model
     alone = Reference(optimistic).value(found.policy)  # with the estimated first states
     assert abs(alone - found.value) < settings.equal, f"{found.value} is not the value {alone}"
     lower = problem.lower(optimistic, found.policy)
-    upper = max(problem.in_units(float(found.upper)), lower)
+    upper = math.inf if totals else max(problem.in_units(float(found.upper)), lower)
+    policy = playable(model, narrower_policy(found.policy)).for_model(model)
     return PessimisticPlan(
-        playable(model, found.policy).for_model(model), lower, upper, policy_class, float(delta),
-        float(bonus_scale), time.perf_counter() - began,
-    )  # fmt: skip
+        policy,
+        lower,
+        upper,
+        policy_class,
+        float(delta),
+        float(bonus_scale),
+        time.perf_counter() - began,
+    )
 
 
 def pessimistic_value(
@@ -169,6 +197,8 @@ def pessimistic_value(
     starts: np.ndarray | None = None,
     sure: np.ndarray | None = None,
     rewards: RewardBounds | None = None,
+    lowest: float | None = None,
+    totals: Totals | None = None,
     cut: np.ndarray | None = None,
     bonus_scale: float = 1.0,
 ) -> float:
@@ -176,16 +206,18 @@ def pessimistic_value(
 
     Holds for all policies at once with probability `1 - delta`, so it may be asked for many.
     """
-    problem = _Problem(model, visits, delta, starts, sure, rewards, cut, bonus_scale)
+    problem = LogProblem(
+        model, visits, delta, starts, sure, rewards, lowest, totals, cut, bonus_scale
+    )
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
         counts = StandIns(known).of(counts)
     optimistic = OptimisticModel.of(known, counts, problem.rule, problem.setting)
-    return problem.lower(optimistic, policy.for_model(problem.model))
+    return problem.lower(optimistic, wider_policy(policy.for_model(problem.model)))
 
 
-class _Problem:
-    """What is asked, checked: rewards at least 0, rows that are sure, first states."""
+class LogProblem:
+    """What is asked, checked, in a world with one more state and rewards of at least 0."""
 
     def __init__(
         self,
@@ -195,102 +227,110 @@ class _Problem:
         starts: np.ndarray | None,
         sure: np.ndarray | None,
         rewards: RewardBounds | None,
+        lowest: float | None,
+        totals: Totals | None,
         cut: np.ndarray | None,
         bonus_scale: float,
     ) -> None:
-        self.model = model.normalized()
-        self.known = Known.of(self.model)
-        self.scale = self.model.reward_scale / model.reward_scale
-        self.shift = (self.model.reward_shift - model.reward_shift) / model.reward_scale
-        self.unknown: np.ndarray | None = None
-        if rewards is not None:
-            self._take(rewards)
-        counts = checked_counts(self.known, visits)
-        self.counts = counts if sure is None else _with_sure_rows(model, counts, sure)
-        sizes = (self.known.M, self.known.S, self.known.A, self.known.H)
-        self.setting = Setting(*sizes, 1, delta, bonus_scale)
-        self.rule = WORST_CASE if cut is None else self._rule(cut)
-        self.starts = None if starts is None else _checked_starts(starts, sizes)
+        self.model, self.totals = model, totals
+        known = Known.of(model.normalized())  # of which rewards are not used
+        self.sizes = known.M, known.S, known.A, known.H
+        M, S, A, H = self.sizes
+        counts = checked_counts(known, visits)
+        counted = int((counts.N > 0).sum()) if sure is None else self._unsure(counts, sure)
+        if sure is not None:
+            counts = _with_sure_rows(model, counts, sure)
+        self.counts = wider_counts(counts, 2 * SURE)
+        self.source = source_rows(
+            np.ones((S, A), dtype=bool) if known.allowed is None else known.allowed, M
+        )
+        self.known = self._world(known, rewards, lowest)
+        self.starts = None if starts is None else _checked_starts(starts, self.sizes)
         if self.starts is not None:
             total = self.starts.sum(axis=1)
             nu = np.where(total[:, None] > 0, self.starts / np.maximum(total, 1)[:, None], model.nu)
+            nu = np.concatenate([nu, np.zeros((M, 1))], axis=1)
             self.known = replace(self.known, w=total / total.sum(), nu=nu)
+            delta /= 2.0  # the other half is for the first states
+        self.setting = Setting(M, S + 1, A, H, 1, delta, bonus_scale)
+        self.rule = rule_of_a_log(max(counted, 1), None if cut is None else self._cut(cut))
 
-    def _rule(self, cut: Any) -> Rule:
-        """The boxes that leave it open where the steps that were cut off led."""
-        M, S, A = self.known.M, self.known.S, self.known.A
+    def _unsure(self, counts: Counts, sure: Any) -> int:
+        """How many rows that are not sure have visits."""
+        return int(((counts.N > 0) & ~_checked_sure(self.sizes, sure).ravel()).sum())
+
+    def _cut(self, cut: Any) -> Ints:
+        """Visits of each row of the wider world of which nobody knows where they led."""
+        M, S, A, _ = self.sizes
         cut = np.asarray(cut)
         if cut.shape != (M, S, A) or not np.issubdtype(cut.dtype, np.integer) or cut.min() < 0:
             raise ModelError(
                 f"cut must be integers of shape {(M, S, A)}, contexts, states and actions, and not "
                 f"negative; it is an array of {cut.dtype} of shape {cut.shape}"
             )
-        allowed = self.known.allowed
-        rows = source_rows(np.ones((S, A), dtype=bool) if allowed is None else allowed, M)
-        of_rows = cut.reshape(-1)[rows]
+        wide = np.zeros(M * (S + 1) * A, dtype=np.int64)
+        wide[wider_rows(np.arange(M * S * A), S, A)] = cut.reshape(-1)[self.source]
+        return wide
 
-        def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
-            return boxes_with_cut_steps(evidence, setting, of_rows[evidence.rows])
-
-        return replace(WORST_CASE, compute=boxes)
-
-    def _take(self, rewards: RewardBounds) -> None:
-        """Plan with these rewards instead of the model's, scaled to totals of at most 1."""
-        M, S, A, H = self.known.M, self.known.S, self.known.A, self.known.H
-        for name, array in zip(rewards._fields, rewards, strict=True):
-            if np.shape(array) != (M, S, A, S):
+    def _world(self, known: Known, given: RewardBounds | None, lowest: float | None) -> Known:
+        """What is known, with the unseen state; rewards are scaled to totals of 0 to 1."""
+        M, S, A, H = self.sizes
+        if given is None:
+            R = self.model.unmasked().R
+            least = np.broadcast_to(R if R.ndim == 4 else R[..., None], (M, S, A, S))
+            bottom = float(R.min()) if lowest is None else lowest
+            given = RewardBounds(least, R if R.ndim == 3 else np.full((M, S, A), bottom))
+        shapes = (M, S, A, S), (M, S, A)
+        for name, array, shape in zip(given._fields, given, shapes, strict=True):
+            if np.shape(array) != shape:
                 raise ModelError(
-                    f"rewards.{name} must have the shape {(M, S, A, S)}; it is {np.shape(array)}"
+                    f"rewards.{name} must have the shape {shape}; it is {np.shape(array)}"
                 )
-        allowed = self.known.allowed
-        source = source_rows(np.ones((S, A), dtype=bool) if allowed is None else allowed, M)
-        least, unknown = (np.reshape(array, (-1, S))[source] for array in rewards)
-        self.unknown = unknown if self.model.observe_rewards else None
-        self.shift = min(0.0, float(least.min()))
-        self.scale = max(float(least.max() - self.shift) * H, TINY)
-        least = (least - self.shift) / self.scale
-        known = self.known
-        if known.next_symbol is None and (least == least[:, :1]).all():
-            self.known = replace(known, row_reward=least[:, 0].copy())
-            return
-        symbol = known.next_symbol
-        if symbol is None:
-            symbol = np.repeat(known.row_symbol[:, None], S, axis=1)
-        none = np.zeros_like(known.row_symbol)
-        self.known = replace(
-            known, row_reward=none.astype(float), row_symbol=none, next_reward=least,
-            next_symbol=symbol,
-        )  # fmt: skip
+        least, other = np.reshape(given.least, (-1, S)), np.reshape(given.other, -1)
+        least, other = least[self.source], other[self.source]
+        self.lowest = min(float(least.min()), float(other.min())) if lowest is None else lowest
+        self.shift = min(self.lowest, float(least.min()), float(other.min()))
+        most = max(self.lowest, float(least.max()), float(other.max()))
+        self.scale = max((most - self.shift) * H, TINY)
+        least, other = (least - self.shift) / self.scale, (other - self.shift) / self.scale
+        return wider_known(known, least, other, (self.lowest - self.shift) / self.scale)
 
     def lower(self, optimistic: OptimisticModel, policy: PolicyGraph) -> float:
         """The worst-case value of a policy, also over first states if they are estimated."""
-        reference = Reference(optimistic, self.unknown)
+        M, S, _, H = self.sizes
+        floor, lowest = None, self.lowest * H
+        if self.totals is not None:
+            lowest = max(lowest, self.totals.least)
+            to_come = self.totals.floor - self.shift * (H - np.arange(H))[:, None, None]
+            floor = np.full((H, M, S + 1), -math.inf)
+            floor[:, :, :S] = to_come / self.scale
+        reference = Reference(optimistic, floor)
         if self.starts is None:
             return self.in_units(reference.value(policy))
-        v = reference.alpha(policy)[policy.root].T.reshape(1, -1)  # (1, M * S)
-        n = self.starts.reshape(1, -1)
-        evidence = Evidence(
-            n.sum(axis=1), (n > 0).sum(axis=1), np.zeros(n.size, dtype=np.int64), n[0],
-            n[0] / n.sum(),
+        v = reference.alpha(policy)[policy.root[:S]].T.ravel()  # (M * S,)
+        first = np.flatnonzero(self.starts.ravel())
+        seen = self.starts.ravel()[first]
+        box = log_boxes(
+            np.zeros(len(first), dtype=np.int64), seen, 1, self.setting.delta,
+            scale=self.setting.scale,
         )  # fmt: skip
-        box = boxes_of_a_log(evidence, self.setting, np.random.default_rng(0))
-        p, low, high = (np.reshape(x, (1, -1)) for x in (evidence.p_hat, box.lower, box.upper))
-        return self.in_units(-float(best_in_box(p, -v, low, high, np.ones(1))[0]))
+        p, low, high, value = (
+            np.append(x, y)[None]
+            for x, y in (
+                (seen / seen.sum(), 0.0), (box.lower, 0.0), (box.upper, box.unseen[0]),
+                (v[first], (lowest - self.shift * H) / self.scale),
+            )
+        )  # fmt: skip
+        return self.in_units(-float(best_in_box(p, -value, low, high, np.ones(1))[0]))
 
     def in_units(self, value: float) -> float:
-        """A value of the planner's model in the units of the model that was given."""
-        return value * self.scale + self.shift * self.known.H
+        """A value of the planner's world in the units of the model that was given."""
+        return value * self.scale + self.shift * self.sizes[3]
 
 
 def _with_sure_rows(model: LatentMDP, counts: Counts, sure: Any) -> Counts:
     """The same counts, with so many visits of the rows `sure` that they are known."""
-    sure = np.asarray(sure)
-    if sure.shape != (model.M, model.S, model.A) or sure.dtype != np.bool_:
-        raise ModelError(
-            f"sure must be true or false for each of {model.M} contexts, {model.S} states and "
-            f"{model.A} actions; it is an array of {sure.dtype} of shape {sure.shape}"
-        )
-    is_sure, outcomes = sure.ravel(), model.rows
+    is_sure, outcomes = np.asarray(sure).ravel(), model.rows
     model_row = np.repeat(np.arange(counts.rows), np.diff(outcomes.indptr))
     counted, given = ~is_sure[counts.slot_row], is_sure[model_row]
     row = np.concatenate([counts.slot_row[counted], model_row[given]])
@@ -318,3 +358,15 @@ def _checked_starts(starts: Any, sizes: tuple[int, int, int, int]) -> np.ndarray
     if starts.min() < 0 or starts.sum() == 0:
         raise ModelError("starts must not be negative, and one of them must be positive")
     return starts
+
+
+def _checked_sure(sizes: tuple[int, int, int, int], sure: Any) -> np.ndarray:
+    """`sure` as an array, refused if it is not one of truth values for all rows."""
+    M, S, A, _ = sizes
+    sure = np.asarray(sure)
+    if sure.shape != (M, S, A) or sure.dtype != np.bool_:
+        raise ModelError(
+            f"sure must be true or false for each of {M} contexts, {S} states and {A} actions; it "
+            f"is an array of {sure.dtype} of shape {sure.shape}"
+        )
+    return sure

@@ -112,7 +112,8 @@ def search_all(planner: Planner, counts: Counts, settings: SearchSettings) -> An
     nothing = np.zeros(0, dtype=np.int64)
     if planner.effort.every and not planner.rule.random:  # tiny; a sample would change
         for _ in range(settings.further_searches):
-            if found.value >= found.upper - settings.equal:
+            closed = found.value >= found.upper - settings.equal
+            if closed or time.perf_counter() >= planner.deadline:
                 break
             found = planner.replan(counts, nothing)
     return found

@@ -18,38 +18,49 @@ CHUNK = 2**21  # numbers (node, context, next state) at once
 class Reference:
     """An optimistic model, evaluated one step at a time with a column per next state.
 
-    `unknown (rows, S)`: outcomes with which an agent may see anything; the least value follows.
+    `floor (H, M, S)`: values that are known to be reached at each step, context and state.
     """
 
-    def __init__(self, model: OptimisticModel, unknown: np.ndarray | None = None) -> None:
+    def __init__(self, model: OptimisticModel, floor: Floats | None = None) -> None:
         self.model, self.known, self.cap = model, model.known, model.cap
-        self.unknown = unknown
+        self.floor = floor
 
     def backup(self, row: Ints, after: Floats) -> Floats:
         """Optimistic values of these rows from the values `after (len(row), S)` of next states."""
-        rows, (p, reward, low, high) = self.model.rows, self._dense(row)
+        rows = self.model.rows
+        local, slot = self._slots(row)
+        column = rows.next[slot].astype(np.int64)
+        if isinstance(rows, BoxRows) and not rows.unseen[row].any():
+            # nothing else can have mass: columns for what is listed are enough
+            begin = np.searchsorted(local, np.arange(len(row)))
+            place = np.arange(len(local)) - begin[local]
+            narrow = np.zeros((len(row), int(place.max(initial=0)) + 1))
+            narrow[local, place] = after[local, column]
+            after, column = narrow, place
+        numbers = np.zeros((4, *after.shape))  # p_hat, reward on transitions, lower, upper
+        if isinstance(rows, BoxRows):
+            numbers[3] = rows.unseen[row][:, None]  # of next states that are not listed
+        for array, listed in zip(
+            numbers, (rows.p_hat, rows.reward, rows.lower, rows.upper), strict=True
+        ):
+            array[local, column] = listed[slot]
+        p, reward, low, high = numbers
         v = np.minimum(reward + after, self.cap)
         if isinstance(rows, BoxRows):
-            never = p == 0.0
-            high = np.where(never, rows.unseen[row][:, None], high)
             scores = rows.direction * v  # the worst distribution is the best one for -v
-            best = best_in_box(p, scores, np.where(never, 0.0, low), high, rows.budget[row])
+            best = best_in_box(p, scores, low, high, rows.budget[row])
             best *= rows.direction
         else:
             best = _bonus(p, v, rows.c1[row], rows.c2[row])
         return np.minimum(rows.gain[row] + best, self.cap)
 
-    def _dense(self, row: Ints) -> Floats:
-        """`(4, rows, S)`: p_hat, reward on transitions, lower and upper of all next states."""
+    def _slots(self, row: Ints) -> tuple[Ints, Ints]:
+        """What these rows list: which of them, and the slot."""
         rows = self.model.rows
         start, stop = rows.start[row].astype(np.int64), rows.stop[row].astype(np.int64)
         local = np.repeat(np.arange(len(row)), stop - start)
         before = np.cumsum(stop - start) - (stop - start)
-        slot = np.arange(len(local)) + (start - before)[local]
-        dense = np.zeros((4, len(row), self.known.S))
-        numbers = (rows.p_hat, rows.reward, rows.lower, rows.upper)
-        dense[:, local, rows.next[slot]] = [array[slot] for array in numbers]
-        return dense
+        return local, np.arange(len(local)) + (start - before)[local]
 
     def alpha(self, policy: PolicyGraph) -> Floats:
         """`(N, M)`: the optimistic value of every node of a policy in every context."""
@@ -68,6 +79,9 @@ class Reference:
                     self._follow_edges(policy, alpha, nodes, row, after)
                 values = self.backup(row.ravel(), after.reshape(-1, S))
                 alpha[nodes] = values.reshape(len(nodes), M)
+            if self.floor is not None:
+                least = self.floor[t][:, policy.state[at_step]].T
+                alpha[at_step] = np.maximum(alpha[at_step], least)
         return alpha
 
     def _follow_edges(
@@ -81,11 +95,6 @@ class Reference:
         symbol, nxt, child = policy.symbol[edge], policy.next[edge], policy.node[edge]
         for m in range(self.known.M):
             shown = self.known.symbols(row[owner, m], nxt) == symbol
-            if self.unknown is not None:
-                anything = self.unknown[row[owner, m], nxt]
-                place = owner[anything], m, nxt[anything]
-                np.minimum.at(after, place, alpha[child[anything], m])
-                shown &= ~anything
             after[owner[shown], m, nxt[shown]] = alpha[child[shown], m]
 
     def value(self, policy: PolicyGraph) -> float:

@@ -12,6 +12,7 @@ argmax, sweeps on `weight * primary + secondary` with a growing weight look for 
 docs/optimism.md compares them.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -85,6 +86,7 @@ class Planner:
         self.estimating = Backoff()  # where the estimate's policy matters little
         self.visits = 0  # in all
         self.visits_at_search = 0  # when there was last a search
+        self.deadline = math.inf  # by `time.perf_counter`: no further kicks or kinds of memory
 
     # ---------------------------------------------------------------- planning
 
@@ -113,7 +115,7 @@ class Planner:
         # the certified bound is out of their reach: search, from the best of all
         if max(reached, value) >= 0.0:
             first.policy[:] = tied if reached > value + settings.equal else self.policy
-        best = first.improve(self.effort, self.kick_stream)
+        best = first.improve(self.effort, self.kick_stream, self.deadline)
         if self.proposing.due:
             useful = reached > value + settings.equal or reached >= best - settings.equal
             self.proposing.tried(useful, settings.proposal_rest)

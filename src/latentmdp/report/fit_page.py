@@ -201,6 +201,13 @@ def _thin(summary: Summary) -> Markup:
     if summary.advice:
         words += f" {summary.advice[0].upper()}{summary.advice[1:]}."
     parts: list[Any] = [tag("p", words)]
+    if summary.unshown:
+        shares = "; ".join(f"{part.what}: {part}" for part in summary.unshown)
+        parts.append(
+            tag(
+                "p", f"Not in the log, nor in any interval of a value (95%, Good-Turing): {shares}."
+            )
+        )
     if summary.thin:
         rows = [(p.context, p.state, p.action, p.visits, Figure(f"{p.reach:.3g}"))
                 for p in summary.thin[:LISTED]]  # fmt: skip
