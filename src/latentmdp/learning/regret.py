@@ -58,11 +58,3 @@ def open_gap(best: float, upper: float, scale: float) -> float:
     """By how much the optimum may exceed the best known value; 0 where only rounding is left."""
     gap = max(upper - best, 0.0)
     return 0.0 if gap <= ROUNDING * abs(scale) else gap
-
-
-def regret_bracket(
-    regret: float, regret_upper: float, episodes: float, optimum: float
-) -> RegretBracket:
-    """The bracket of columns of a study's table; `optimum` says how large values are."""
-    gap = open_gap(regret, regret_upper, episodes * optimum)
-    return RegretBracket(regret, regret + gap)

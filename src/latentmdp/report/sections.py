@@ -131,10 +131,8 @@ def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Mar
         ("seconds", f"{n['seconds']:.2f}"),
     ]
     if len(runs) > 1:
-        seeds = f"{number(n['low'].lower)} – {number(n['high'].lower)}"
-        if not regret.exact:
-            seeds += " against the best known value"
-        facts.insert(1, (count(len(runs), "seed"), seeds))
+        words = count(len(runs), "seed") + ("" if regret.exact else ", lower ends")
+        facts.insert(1, (words, f"{number(n['low'].lower)} – {number(n['high'].lower)}"))
     listed = tag("dl", *(tag("dt", k) + tag("dd", v) for k, v in facts))
     return tag(
         "li",
