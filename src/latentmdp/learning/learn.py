@@ -62,12 +62,12 @@ def learn(
     `psrl` (draws at doublings only, and may stay wrong for long), `psrl-episode` (draws after every
     episode, at most 10^5 of them). `bonus_scale` 1 is the paper, smaller ones are for practice
     (docs/how_to_learn.md). `simulator`: `counts` (cost by updates) or `episodes` (step by step),
-    the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
-    class's optimum; without one it is planned with a fixed amount of work, some seconds at most on
-    models of usual size. Regret is known up to the gap that is left (`run.regret_bounds`). `policy_class` is `markov` here and `history` in `plan`: regret is
-    against the best policy of the class that learns, not against the best one of all. `audit`
-    keeps every phase for `audit`. `ties`: which of several optimistic policies is played
-    (docs/learning.md).
+    the same law. `policy_class` is `markov` here, but `history` in `plan`: regret is against the
+    best policy of the class that learns. `optimal`: a `Plan` of this very model and class, or
+    `(lower, upper)` of the class's optimum; without one it is planned with a fixed amount of work,
+    a few seconds on models of usual size. Regret is known up to the gap that is left
+    (`run.regret_bounds`). `audit` keeps every phase for `audit`. `ties`: which of several
+    optimistic policies is played (docs/learning.md).
     `observer` is called with each finished phase. `settings` say how hard solvers search, for
     experiments with the search itself.
     `normalize` learns in `model.normalized()`, for costs and for totals above 1, and gives
