@@ -131,8 +131,8 @@ def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Mar
         ("seconds", f"{n['seconds']:.2f}"),
     ]
     if len(runs) > 1:
-        words = count(len(runs), "seed") + ("" if regret.exact else ", lower ends")
-        facts.insert(1, (words, f"{number(n['low'].lower)} – {number(n['high'].lower)}"))
+        spread = f"{number(n['low'].lower)} – {number(n['high'].lower)}"
+        facts.insert(1, (count(len(runs), "seed"), spread + " (lower ends)" * (not regret.exact)))
     listed = tag("dl", *(tag("dt", k) + tag("dd", v) for k, v in facts))
     return tag(
         "li",
