@@ -107,6 +107,7 @@ def test_table_and_curves_have_both_ends(optimal):
 def test_the_text_of_an_open_run_has_both_ends(open_run):
     words = both_ends(open_run)
     assert words in repr(open_run)
+    assert "(wide: the optimum is between" in repr(open_run)
     html = open_run._repr_html_()
     assert words in html
     assert "<polygon" in html
@@ -118,6 +119,7 @@ def test_the_text_of_an_open_run_has_both_ends(open_run):
 def test_the_text_of_a_closed_run_has_one_number(closed_run):
     assert closed_run.regret_bracket.exact
     assert f"regret {figure(closed_run.regret)}," in repr(closed_run)
+    assert "wide" not in repr(closed_run)
     assert "<polygon" not in closed_run._repr_html_()
     assert closed_run.notes == []
 

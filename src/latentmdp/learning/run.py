@@ -268,6 +268,9 @@ class Run:
     def __repr__(self) -> str:
         spec = self.spec
         in_units = f" in {self.units}" if self.units else ""
+        if self.regret_bracket.wide:
+            best, upper = self.best_value, self.best_value + self.open_gap
+            in_units += f" (wide: the optimum is between {best:.6g} and {upper:.6g})"
         return (
             f"Run({spec.algorithm}, {spec.policy_class}, {self.episodes} episodes, "
             f"{self.updates} updates, regret {self.regret_bracket.text()}{in_units}, bonus_scale "
