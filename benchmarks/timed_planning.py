@@ -15,8 +15,8 @@ import numpy as np
 import latentmdp as lm
 
 SPECS = (
-    "riverswim", "troubleshoot", "maze:size=4,goals=3,horizon=10", "garnet:states=10,horizon=10",
-    "garnet",
+    "riverswim", "troubleshoot", "bandit", "maze:size=3,goals=2,horizon=8",
+    "garnet:states=4,actions=2,contexts=2,horizon=5", "garnet:states=10,horizon=10",
 )  # fmt: skip
 REPEATS = 3
 GAP, TIME_LIMIT = 0.01, 10.0
