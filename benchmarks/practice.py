@@ -50,7 +50,11 @@ def scales() -> None:
         worst, middle = score.max(), np.exp(np.log(score).mean())
         for name, row in (("at worst", worst), ("in the geometric mean", middle)):
             print(f"| times the best scale, {name} | " + " | ".join(f"{x:.3g}" for x in row) + " |")
-    print(f"({study.table()['seconds'].sum():.0f} s of work)")
+    table = study.table()
+    gaps = (table["optimal_upper"] - table["optimal_lower"]).groupby(table["model"]).max()
+    listed = ", ".join(f"{name} {gap:.3g}" for name, gap in gaps.items() if gap > 1e-9)
+    print(f"\nregret: lower ends; by how much optima are open, per episode: {listed or 'none'}")
+    print(f"({table['seconds'].sum():.0f} s of work)")
 
 
 def sampling() -> None:

@@ -20,6 +20,7 @@ from latentmdp.optimism.confidence import RULES, register
 MAZE = "maze:size=3,goals=2,horizon=6"
 COLUMNS = [
     "episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept", "regret",
+    "regret_upper",
 ]  # fmt: skip
 
 

@@ -88,7 +88,10 @@ def test_memory_is_worth_something_in_a_maze():
     ("arguments", "words"),
     [
         ({"policy_class": "memory"}, "policy_class must be history or markov; it is 'memory'"),
-        ({"gap": -0.1}, "gap must be a number of at least 0, or None; it is -0.1"),
+        ({"gap": -0.1}, "gap must be a number from 0 to 1, or None"),
+        ({"gap": 5}, "gap must be a number from 0 to 1, or None; it is relative"),
+        ({"gap": 1.0000001}, "gap must be a number from 0 to 1, or None; it is relative"),
+        ({"gap": float("inf")}, "gap must be a number from 0 to 1, or None; it is relative"),
         ({"gap": float("nan")}, "gap must be"),
         ({"gap": "1%"}, "gap must be"),
         ({"time_limit": 0}, "time_limit must be seconds above 0, or None; it is 0"),
@@ -293,6 +296,7 @@ def test_comparison_brackets_memory_and_information(capsys):
     [
         (["--class", "nobody"], "policy_class must be history or markov"),
         (["--gap", "x"], "--gap must be a number or 'none'"),
+        (["--gap", "5"], "gap must be a number from 0 to 1, or None; it is relative"),
         (["--time-limit", "-1"], "time_limit must be seconds above 0"),
         (["--work-limit", "1.5"], "must be a whole number"),
         (["--out", "p.csv"], "a .csv holds Markov policies only"),

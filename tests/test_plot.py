@@ -90,7 +90,7 @@ def test_settings_of_the_user_are_left_alone(maze):
 def test_regret_is_exact_between_phases_and_bands_span_the_seeds():
     ax = plot.regret({"x": [run_table(1), run_table(2), run_table(4)]}, log=False)
     line = ax.lines[0]
-    ends, loss = plot._curve(run_table(2))
+    ends, loss, _ = plot._curve(run_table(2))
     assert np.allclose(line.get_ydata(), np.interp(line.get_xdata(), ends, loss))
     band = ax.collections[0].get_paths()[0].vertices
     top = plot._curve(run_table(4))[1][-1]

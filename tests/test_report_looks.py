@@ -182,3 +182,27 @@ def test_prints_in_light_on_paper(browser, report, tmp_path):
             assert page.evaluate(style) == "avoid", what
         page.pdf(path=tmp_path / "report.pdf", format="A4")
         assert (tmp_path / "report.pdf").stat().st_size > 20_000
+
+
+def test_an_open_optimum_shades_the_curve_up_to_the_other_end(browser, maze, tmp_path):
+    """In the picture, under the pointer, in the table below and in words for those who listen."""
+    for name, optimal in (("open", (0.999, 1.0)), ("closed", (1.0, 1.0))):
+        run = lm.learn(maze, "random", 20_000, optimal=optimal)
+        write_report(run, tmp_path / f"{name}.html", phases=1)
+        low, high = run.regret_bounds
+        with Watched(browser, tmp_path / f"{name}.html") as page:
+            chart = page.locator("#chart-regret svg[role=img]")
+            chart.scroll_into_view_if_needed()
+            shades = page.locator("#chart-regret polygon.bracket")
+            assert shades.count() == (name == "open")
+            said = chart.get_attribute("aria-label")
+            chart.focus()
+            page.keyboard.press("End")
+            tip = page.locator("#chart-regret .tip").inner_text()
+            page.locator("#chart-regret details summary").click()
+            below = page.locator("#chart-regret table").inner_text()
+            ends = f"{low:,.0f} to {high:,.0f}"
+            for text in (said, tip, below):
+                assert (ends in text) == (name == "open")
+            card = page.locator(".card .big").inner_text()
+            assert (" to " in card) == (name == "open")

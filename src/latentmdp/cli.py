@@ -80,7 +80,7 @@ for name, function, short in (
     ("convert", convert_command, "Write a model to a file of another format."),
     ("plan", plan_command, "Find the best policy of a known model, with a proven bound."),
     ("evaluate", evaluate_command, "The exact value and variance of a policy in a model."),
-    ("learn", learn_command, "Let a learner play in a model, with its exact regret."),
+    ("learn", learn_command, "Let a learner play in a model; its regret, with bounds."),
     ("fit", fit_command, "A model, and a decision, from a log of past episodes."),
     ("off-policy", off_policy_command, "What a log says about a policy that did not make it."),
     ("audit", audit_command, "Check every lemma of the paper's proof on a saved run."),

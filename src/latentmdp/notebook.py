@@ -74,11 +74,20 @@ def bar(value: float, low: float, high: float, width: int = 120) -> Picture:
     )
 
 
-def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float]]], label: str) -> Picture:
-    """Curves over common places `x`, with the ends of both axes written beside them."""
+def curves(
+    x: Sequence[float],
+    lines: Sequence[tuple[str, Sequence[float]]],
+    label: str,
+    band: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Picture:
+    """Curves over common places `x`, with the ends of both axes written beside them.
+
+    `band`: a lower and an upper curve, shaded in between in the colour of the first line.
+    """
     step = max(1, math.ceil(len(x) / MOST_POINTS))
     kept = sorted({*range(0, len(x), step), len(x) - 1}) if len(x) else []
-    values = [y[i] for _, y in lines for i in kept if math.isfinite(y[i])]
+    every = [y for _, y in lines] + list(band or ())
+    values = [y[i] for y in every for i in kept if math.isfinite(y[i])]
     if not values:
         return Picture("")
     low, high = min(values), max(values)
@@ -86,13 +95,21 @@ def curves(x: Sequence[float], lines: Sequence[tuple[str, Sequence[float]]], lab
     across = (WIDTH - 2 * EDGE) / ((right - left) or 1.0)
     up = (HEIGHT - 2 * EDGE) / ((high - low) or 1.0)
     drawn = []
-    for colour, y in lines:
-        points = " ".join(
+
+    def points(y: Sequence[float], order: Sequence[int]) -> str:
+        return " ".join(
             f"{EDGE + (x[i] - left) * across:.1f},{HEIGHT - EDGE - (y[i] - low) * up:.1f}"
-            for i in kept
+            for i in order
             if math.isfinite(y[i])
         )
-        drawn.append(f'<polyline points="{points}" fill="none" stroke="{escape(colour)}"/>')
+
+    if band is not None:
+        outline = f"{points(band[1], kept)} {points(band[0], kept[::-1])}"
+        drawn.append(f'<polygon points="{outline}" fill="{escape(lines[0][0])}" opacity="0.2"/>')
+    for colour, y in lines:
+        drawn.append(
+            f'<polyline points="{points(y, kept)}" fill="none" stroke="{escape(colour)}"/>'
+        )
     ends = f"{text(label)}: {text(float(left))} to {text(float(right))}; "
     ends += f"values {text(float(low))} to {text(float(high))}"
     return Picture(

@@ -30,6 +30,7 @@ from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
 from latentmdp.either_kind import AnyModel, ordinary, pictured, place
 from latentmdp.errors import ModelError
+from latentmdp.experiments.learner_curves import RunCurve, curves_by_learner, is_study
 from latentmdp.policy import PolicyGraph, fitted
 
 if TYPE_CHECKING:
@@ -78,18 +79,28 @@ def regret(
     bounds: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     log: bool = True,
 ) -> "Axes":
-    """Cumulative regret over episodes.
+    """Cumulative regret over episodes; shaded up to the other end of its bracket.
 
-    `tables`: a run or its table (columns `episode, length, regret`), or a mapping from labels to
-    one or to a list of them (seeds: the median with a band from lowest to highest). `bounds`: label
-    to `(episodes, values)`, dashed in grey.
+    `tables`: a run or its table (columns `episode, length, regret`), a study, or its curves
+    (`study.curves()`); or a mapping from labels to one run or table or to a list of them (seeds:
+    the median with a band from lowest to highest). A study has a line for each learner and problem.
+    Where the optimum is open, a second shade reaches from the line to regret against its upper
+    bound (`regret_upper`). `bounds`: label to `(episodes, values)`, dashed in grey.
     """
     ax = ax or axes()
+    tables = curves_by_learner(tables) if is_study(tables) else tables
     for i, (label, members) in enumerate(_labelled(tables)):
         curves = [_curve(table) for table in members]
-        grid = _grid(min(ends[-1] for ends, _ in curves))
-        values = np.array([np.interp(grid, ends, loss) for ends, loss in curves])
-        (line,) = ax.plot(grid, np.median(values, axis=0), **_line_style(i), label=label)
+        grid = _grid(min(ends[-1] for ends, _, _ in curves))
+        values, uppers = (
+            np.array([np.interp(grid, curve[0], curve[k]) for curve in curves]) for k in (1, 2)
+        )
+        middle = np.median(values, axis=0)
+        (line,) = ax.plot(grid, middle, **_line_style(i), label=label)
+        if (uppers > values).any():
+            ax.fill_between(
+                grid, middle, np.median(uppers, axis=0), color=line.get_color(), alpha=0.1, lw=0
+            )
         if len(values) > 1:
             ax.fill_between(
                 grid, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.18,
@@ -127,14 +138,22 @@ def _labelled(tables: Any) -> list[tuple[str, list[Any]]]:
     return found
 
 
-def _curve(table: Any) -> tuple[np.ndarray, np.ndarray]:
-    """`(episodes, regret)` at the ends of phases, from (0, 0) on; between them it is linear."""
-    table = getattr(table, "table", table)
-    missing = [name for name in ("episode", "length", "regret") if name not in table]
-    if missing:
-        raise ModelError(f"a table must have episode, length, regret; it lacks {missing}")
-    ends = np.asarray(table["episode"]) + np.asarray(table["length"]) - 1
-    return np.append(0, ends), np.append(0.0, np.asarray(table["regret"], dtype=float))
+def _curve(table: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`(episodes, regret, regret_upper)` from (0, 0) on; between the points they are linear."""
+    if isinstance(table, RunCurve):
+        rows, ends = table.rows, np.asarray(table.rows["episode"])
+    else:
+        gap = getattr(table, "open_gap", None)
+        rows = getattr(table, "table", table)
+        missing = [name for name in ("episode", "length", "regret") if name not in rows]
+        if missing:
+            raise ModelError(f"a table must have episode, length, regret; it lacks {missing}")
+        ends = np.asarray(rows["episode"]) + np.asarray(rows["length"]) - 1
+        if gap is not None:  # of a run: what is rounding in its upper end is left out
+            rows = rows.assign(regret_upper=rows["regret"] + gap * ends)
+    regret = np.asarray(rows["regret"], dtype=float)
+    upper = np.asarray(rows["regret_upper"], dtype=float) if "regret_upper" in rows else regret
+    return np.append(0, ends), np.append(0.0, regret), np.append(0.0, upper)
 
 
 def _grid(episodes: float) -> np.ndarray:

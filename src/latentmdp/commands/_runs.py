@@ -42,6 +42,7 @@ class RunTask(NamedTuple):
     optimal: tuple[float, float] = (0.0, 0.0)
     policy: "PolicyGraph | None" = None
     seconds_optimal: float = 0.0
+    history_value: float | None = None
     user_units: bool = False  # of what is shown; the run itself is in the model's
 
     def begin(self) -> "Run":
@@ -51,7 +52,10 @@ class RunTask(NamedTuple):
 
         if self.model is None or self.spec is None:
             return load_run(str(self.place))
-        return begin(self.model, self.spec, self.optimal, self.policy, self.seconds_optimal)
+        return begin(
+            self.model, self.spec, self.optimal, self.policy, self.seconds_optimal,
+            self.history_value,
+        )  # fmt: skip
 
 
 def run_all(tasks: list[RunTask], jobs: int | None, quiet: bool) -> list[dict[str, Any]]:
@@ -111,7 +115,8 @@ def run_task(task: RunTask, quiet: bool, number: int = 0) -> dict[str, Any]:
             found.save(place, overwrite=True)  # it is the folder's own run
         shown = found.in_user_units() if task.user_units and found.units else found
         words = found.model.units_in_words
-        return shown.summary() | {"units_in_words": words, "seed": found.spec.seed}
+        told = {"bracket": shown.regret_bracket.text(), "notes": shown.notes}
+        return shown.summary() | told | {"units_in_words": words, "seed": found.spec.seed}
 
 
 # ---------------------------------------------------------------- stopping
@@ -148,6 +153,8 @@ def _progress(run: "Run", user_units: bool, quiet: bool) -> "Iterator[Any]":
     from rich.live import Live
     from rich.text import Text
 
+    from latentmdp.learning.regret import RegretBracket
+
     started, first, best = time.monotonic(), run.episodes, run.optimal[0]
     shown_at, regret, phases = 0.0, 0.0, 0
     in_user_units = user_units and run.units
@@ -167,9 +174,11 @@ def _progress(run: "Run", user_units: bool, quiet: bool) -> "Iterator[Any]":
             ahead = math.log(session.target + 1) - math.log(session.done + 1)
             behind = math.log(session.done + 1) - math.log(first + 1)
             left = (now - started) * ahead / max(behind, 1e-9)
+            low = scale * regret
+            bracket = RegretBracket(low, low + scale * run.open_gap * session.done).text()
             text = (
                 f"{session.done:.4g} of {session.target:.4g} episodes, "
-                f"{session.learner.updates} updates, regret {scale * regret:.6g}{units}, "
+                f"{session.learner.updates} updates, regret {bracket}{units}, "
                 f"about {left:.0f} s left"
             )
             live.update(Text(text), refresh=True)

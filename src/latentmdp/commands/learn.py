@@ -1,4 +1,4 @@
-"""`latentmdp learn MODEL`: run Algorithm 1 in a simulated model, with exact regret."""
+"""`latentmdp learn MODEL`: run Algorithm 1 in a simulated model; regret with its bracket."""
 
 import sys
 from contextlib import ExitStack
@@ -74,7 +74,8 @@ def learn_command(
         typer.Option(
             "--class",
             metavar="CLASS",
-            help="Policies to learn among: markov (of step and state) or history (with memory).",
+            help="Policies to learn among, and to measure regret against: markov (of step and "
+            "state; the default here) or history (with memory; the default of plan).",
             autocompletion=complete_class,
         ),
     ] = "markov",
@@ -174,7 +175,7 @@ def learn_command(
     user_units: UserUnits = True,
     json: AsJson = False,
 ) -> None:
-    """Learn in a model: regret of the paper's algorithms, exactly."""
+    """Learn in a model: the regret of the paper's algorithms, computed and not estimated."""
     from latentmdp.either_kind import ordinary
     from latentmdp.learning.folder import locked
 
@@ -284,9 +285,11 @@ def _seeds_of(folder: Path) -> list[int]:
 
 
 def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | None) -> None:
-    words = ""
+    words, brackets, notes = "", [], []
     for result in results:
         words = result.pop("units_in_words")
+        brackets.append(result.pop("bracket"))
+        notes.append(result.pop("notes"))
     if json:
         if not many:
             print_json(results[0])
@@ -300,15 +303,17 @@ def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | N
     headers = ("seed", "episodes", "updates", "kept", "regret", "final value", "seconds")
     rows = [
         (
-            r["seed"], r["episodes"], r["updates"], r["kept"], r["regret"], r["final_value"],
+            r["seed"], r["episodes"], r["updates"], r["kept"], bracket, r["final_value"],
             round(r["seconds_planning"] + r["seconds_simulation"], 2),
         )
-        for r in results
+        for r, bracket in zip(results, brackets, strict=True)
     ]  # fmt: skip
     print_table(headers, rows)
     first = results[0]
     print_text(f"optimum of the class between {first['optimal_lower']:.6g} and "
                f"{first['optimal_upper']:.6g}")  # fmt: skip
+    for note in dict.fromkeys(note for one in notes for note in one):
+        print_text(note)
     ShownUnits(first["units"], words).say("regret and values")
     if results[0]["bonus_scale"] != 1.0:
         print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper's constants are 1)")

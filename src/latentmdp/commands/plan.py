@@ -40,15 +40,16 @@ def plan_command(
         str,
         typer.Option(
             "--class", metavar="CLASS", autocompletion=complete_class,
-            help="history (with memory) or markov (of step and state alone).",
+            help="history (with memory; the default here) or markov (of step and state alone; the "
+            "default of learn).",
         ),
     ] = "history",
     gap: Annotated[
         str | None,
         typer.Option(
             "--gap", metavar="G", show_default="0.01, with --compare 0.0001",
-            help="Stop when the bounds are this close, relative to the upper one; 'none': when "
-            "they meet.",
+            help="Stop when the bounds are this close, relative to the upper one (0.05 means 5%); "
+            "'none': when they meet.",
         ),
     ] = None,
     time_limit: Annotated[

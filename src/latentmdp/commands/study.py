@@ -315,7 +315,13 @@ HIDDEN = ("id", "units", "regret_upper", "optimal_lower", "optimal_upper", "kept
 
 
 def _print_runs(table: "pd.DataFrame") -> None:
-    """What names the runs, where it differs, and what came of them."""
+    """What names the runs, where it differs, and their results; regret with its bracket."""
+    from latentmdp.experiments.run_spec import bracket_of
+
+    brackets = []
+    if "regret" in table and table["regret"].dtype.kind in "if":
+        brackets = [bracket_of(row) for row in table.to_dict("records")]
+        table = table.assign(regret=[bracket.text() for bracket in brackets])
     shown = table.drop(columns=[name for name in HIDDEN if name in table])
     named = shown.columns.get_loc("seed") if "seed" in shown else 0
     constant = [
@@ -327,4 +333,6 @@ def _print_runs(table: "pd.DataFrame") -> None:
     shown = shown.drop(columns=constant)
     rows = [tuple(row) for row in shown.itertuples(index=False)]
     print_table([name.replace("_", " ") for name in shown.columns], rows)
+    if any(bracket.wide for bracket in brackets):
+        print_text("Some brackets are wider than a tenth of the regret: their optima are open.")
     _units(table).say("regret and values of normalised models")

@@ -25,7 +25,8 @@ import numpy as np
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError, check_share
-from latentmdp.experiments.run_spec import is_number
+from latentmdp.experiments.run_spec import bracket_of, is_number
+from latentmdp.learning.regret import RegretBracket
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,10 +114,17 @@ class Comparison:
         verdict = "a clear difference" if sure else "no clear difference"
         return (
             f"{place}: {self.a} beats {self.b} on {row.wins} of {row.seeds} seeds{tied}; "
-            f"{self.metric} {row.mean_a:.6g} against {row.mean_b:.6g}, {self.a} minus {self.b} "
+            f"{self.metric} {_bracket(row, 'a')} against {_bracket(row, 'b')}, "
+            f"{self.a} minus {self.b} "
             f"{row.difference:+.4g} [{row.lower:+.4g}, {row.upper:+.4g}]; {verdict} "
             f"(p = {row.p_corrected:.2g} corrected)"
         )
+
+
+def _bracket(row: pd.Series, which: str) -> str:
+    """The mean of one side; of regret with its bracket."""
+    mean = row[f"mean_{which}"]
+    return RegretBracket(mean, row.get(f"mean_upper_{which}", mean)).text()
 
 
 def compare(
@@ -134,6 +142,8 @@ def compare(
     """Compare the runs of a study's table whose column `by` is `a` with those where it is `b`.
 
     A learner's name is its algorithm, with the options that vary: `bernstein bonus_scale=0.01`.
+    Regret is compared by the lower ends of its brackets: the gap of the optimum is the same for
+    both. `mean_upper_a, mean_upper_b` are means of the upper ends.
 
     `difference` is `a` minus `b`, mean over seeds, with a bootstrap interval `lower, upper`
     (over resampled seeds, bias-corrected and accelerated). `improvement`: the probability that a
@@ -155,9 +165,15 @@ def compare(
         random = np.random.default_rng(np.random.SeedSequence([seed, len(rows)]))
         d = x - y
         lower, upper = _mean_interval(d, level, random)
+        ends = {}
+        if metric == "regret" and "regret_upper" in part:
+            known = part.assign(regret_upper=[bracket_of(r).upper for r in part.to_dict("records")])
+            tops = _paired(known, a, b, by, "regret_upper")
+            ends = {"mean_upper_a": tops[0].mean(), "mean_upper_b": tops[1].mean()}
         better = sign * (x[:, None] - y[None, :])
         rows.append(
             dict(zip(groups, key, strict=True))
+            | ends
             | {
                 "seeds": len(d), "mean_a": x.mean(), "mean_b": y.mean(), "difference": d.mean(),
                 "lower": lower, "upper": upper, "wins": int((sign * d > 0).sum()),

@@ -21,12 +21,13 @@ from latentmdp.policy import PolicyGraph
 def optimum(task: Plain) -> Plain:
     """Plan what regret is measured against, with a fixed amount of work."""
     spec = Spec(policy_class=task["content"]["policy_class"])
-    (lower, upper), policy, _ = find_optimal(_model(task), spec)
+    found = find_optimal(_model(task), spec)
+    lower, upper = found.bounds
     if task["with_policy"]:
-        assert policy is not None
+        assert found.policy is not None
         with writing(task) as folder:
             (folder / "optima").mkdir(exist_ok=True)
-            save_policy_npz(policy, policy_file(folder, task["key"]))
+            save_policy_npz(found.policy, policy_file(folder, task["key"]))
     return {"state": "done", "result": {"lower": lower, "upper": upper}}
 
 

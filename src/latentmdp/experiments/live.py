@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from latentmdp.experiments.run_spec import Plain, conversion_of
+from latentmdp.experiments.run_spec import Plain, bracket_of, conversion_of
+from latentmdp.learning.regret import RegretBracket
 from latentmdp.printing import printable
 
 LINE_SECONDS = 5.0  # between two plain lines
@@ -34,8 +35,7 @@ class Counts:
         self._over_here += 1
         if outcome["state"] == "done":
             self.done += 1
-            regret, units = outcome["result"].get("regret"), conversion_of(task["where"])
-            more = f" regret {units.difference(regret):.6g}" if isinstance(regret, float) else ""
+            more = _regret_of(task, outcome["result"])
             self.last = f"{task['id']}:{more} in {outcome['seconds']:.3g} s"
         else:
             self.failed += 1
@@ -61,6 +61,15 @@ class Counts:
         """All of it in one line."""
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self.done} of {self.total} runs done{failed}{self.left()}"
+
+
+def _regret_of(task: Plain, result: Plain) -> str:
+    """The regret of a run with its bracket, in the person's units; nothing where there is none."""
+    if not isinstance(result.get("regret"), float):
+        return ""
+    bracket = bracket_of(task["content"] | result)
+    units = conversion_of(task["where"])
+    return f" regret {RegretBracket(*map(units.difference, bracket)).text()}"
 
 
 def in_words(seconds: float) -> str:

@@ -8,11 +8,13 @@ the same are one run. Random streams come from the hash.
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
+from latentmdp.learning.regret import RegretBracket, open_gap
 from latentmdp.units import Conversion
 
 Plain = dict[str, Any]
@@ -86,6 +88,26 @@ def in_user_units(result: Plain, conversion: Conversion) -> Plain:
     """The columns of a run in a person's own units."""
     changed = {name: conversion.value(result[name]) for name in VALUES}
     return result | changed | {name: conversion.difference(result[name]) for name in DIFFERENCES}
+
+
+def open_gap_of(row: Mapping[Any, Any]) -> float:
+    """By how much the optimum of a run may exceed the best known value; `row` of a study's table.
+
+    0 where it is closed, and for functions, of whose results nothing is known.
+    """
+    columns: list[Any] = [
+        row.get(name) for name in ("regret", "regret_upper", "episodes", "optimal_upper")
+    ]
+    if not all(is_number(x) and x == x for x in columns):
+        return 0.0
+    regret, upper, episodes, optimum = map(float, columns)
+    return open_gap(regret / episodes, upper / episodes, optimum)
+
+
+def bracket_of(row: Mapping[Any, Any]) -> RegretBracket:
+    """The regret of a run with its bracket, from the columns of a study's table."""
+    regret, gap = float(row["regret"]), open_gap_of(row)
+    return RegretBracket(regret, regret + gap * float(row["episodes"]) if gap else regret)
 
 
 READABLE = ("model", "task", "algorithm", "policy_class", "seed")

@@ -20,7 +20,14 @@ from latentmdp.experiments.engines import Engine, Processes
 from latentmdp.experiments.exponents import exponents
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.lock import held, is_held
-from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec, conversion_of, in_user_units
+from latentmdp.experiments.run_spec import (
+    KEY_LENGTH,
+    Plain,
+    RunSpec,
+    conversion_of,
+    in_user_units,
+    open_gap_of,
+)
 from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Damage, Row, Store
@@ -164,8 +171,9 @@ class Study:
 
         `id`; what names the run (`model`, swept keys, `algorithm`, `policy_class`, `episodes`,
         `delta`, `bonus_scale`, `simulator`, `ties`, `seed`); its results (`regret`,
-        `regret_upper`, `optimal_lower`, ...); and `seconds`. All but columns of seconds are the
-        same to the bit whatever the engine, the order and the interruptions.
+        `regret_upper`, which are the ends of its bracket, `optimal_lower`, ...); and `seconds`. All
+        but columns of seconds are the same to the bit whatever the engine, the order and the
+        interruptions.
 
         `units`: where a model is normalised, `user` is for values and regret in the units of its
         rewards before, `model` for its own; a column `units` then says which.
@@ -184,7 +192,8 @@ class Study:
     def curves(self, units: str = "user") -> pd.DataFrame:
         """Cumulative regret in long form: a row for each run and point.
 
-        `id` and what names the run, as in `table`; `episode`, `regret` after that many episodes.
+        `id` and what names the run, as in `table`; `episode`, `regret` after that many episodes,
+        and `regret_upper`, the other end of its bracket (equal where the optimum is closed).
         Points are the same for all runs of equal length: 100, evenly spaced in the logarithm.
         `units` as in `table`.
         """
@@ -195,7 +204,7 @@ class Study:
         for run, row in self._rows():
             if row is not None and row.curve is not None:
                 named.add(run.labels)
-                points = {"episode": row.curve[0], **shown.regret(run, row.curve[1])}
+                points = {"episode": row.curve[0], **shown.curve(run, row)}
                 parts.append(pd.DataFrame({"id": run.id, **run.labels, **points}))
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
 
@@ -286,13 +295,16 @@ class _Units:
         shown = in_user_units(result, conversion) if self._name == USER else result
         return shown | {"units": self._name}
 
-    def regret(self, run: RunSpec, regret: list[float]) -> Plain:
-        """A run's curve, likewise."""
+    def curve(self, run: RunSpec, row: Row) -> Plain:
+        """A run's regret at each point, likewise, and the other end of its bracket."""
+        assert row.curve is not None
         conversion = conversion_of(run.where)
-        if conversion == Conversion():
-            return {"regret": regret}
         scale = conversion.scale if self._name == USER else 1.0
-        return {"regret": [scale * value for value in regret], "units": self._name}
+        episodes, regret = row.curve
+        gap = open_gap_of(run.labels | row.result)
+        upper = [scale * (value + gap * k) for k, value in zip(episodes, regret, strict=True)]
+        found: Plain = {"regret": [scale * value for value in regret], "regret_upper": upper}
+        return found if conversion == Conversion() else found | {"units": self._name}
 
 
 class Names:

@@ -59,7 +59,9 @@ def learn_env(
 
     `given` is what is known: a model, `known_from(R, w, nu, H)`, or by default what a
     `LatentMDPEnv` knows. Without any, give `contexts` and `horizon`: `w`, `nu` and `R` are then
-    estimated, which is beyond the theorem; `allowed (S, A)` says which actions are available then.
+    estimated (`estimate` names some of them), which is beyond the theorem and loses optimism, since
+    the frequencies of `w` and `nu` have no bonus; `allowed (S, A)` says which actions are available
+    then.
     Rewards must lie in [0, 1] and total at most 1.
 
     Episodes have exactly `H` steps; where the environment ends one earlier, `terminal` names the

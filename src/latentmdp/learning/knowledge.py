@@ -2,8 +2,10 @@
 
 `estimate={"w", "nu", "R"}` learns those: empirical frequencies for `w` and `nu`; a deterministic
 reward is known after one visit, for all next states where rewards sit on `(context, state,
-action)`. A reward not seen yet counts as possible, that is as 1, the largest that there can be: so
-optimism stays. That is beyond the theorem, which takes all three as given.
+action)`. That is beyond the theorem, which takes all three as given. A reward not seen yet counts
+as 1, the largest that there can be: for Markov policies `R` alone stays optimistic. Frequencies
+have no bonus: while they are off, the optimistic value can fall below the optimum, so estimating
+`w` or `nu` loses optimism (`benchmarks/estimated_weights.py` counts how often).
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def nothing_known(
     rewards_on_transitions: bool = True,
     allowed: ArrayLike | None = None,
 ) -> Known:
-    """Sizes only: for `estimate={"w", "nu", "R"}`.
+    """Sizes only: for `estimate={"w", "nu", "R"}`, which loses optimism (see the module).
 
     Without `rewards_on_transitions` a reward does not depend on the next state: there is less to
     learn.

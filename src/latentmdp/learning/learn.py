@@ -1,16 +1,17 @@
-"""`learn`: Algorithm 1 in a known, simulated model, with exact regret."""
+"""`learn`: Algorithm 1 in a known, simulated model; regret against the planned optimum."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from latentmdp.either_kind import refuse_timed
 from latentmdp.errors import ModelError
 from latentmdp.horizons import needs_finite
+from latentmdp.learning.regret import ROUNDING
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
@@ -23,9 +24,20 @@ from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 if TYPE_CHECKING:
     from latentmdp.policy import PolicyGraph
 
-OPTIMAL_WORK = 2 * 10**8
-"""Work limit of planning the optimum to compare with: fixed, so that runs repeat."""
+OPTIMAL_WORK = {"markov": 5 * 10**8, "history": 2 * 10**8}
+"""Work limits of planning the optimum to compare with: fixed, so that runs repeat."""
+HISTORY_WORK = 10**6
+"""And of planning with memory where the Markov optimum stays open: it bounds that too."""
 OPTIMAL_MEMORY = 2**30
+
+
+class Optimum(NamedTuple):
+    """What regret is measured against, and what else was found on the way."""
+
+    bounds: tuple[float, float]  # on the optimum of the class
+    policy: PolicyGraph | None
+    seconds: float
+    history_value: float | None = None  # of a policy with memory that beats every one of the class
 
 
 def learn(
@@ -50,9 +62,12 @@ def learn(
     `psrl` (draws at doublings only, and may stay wrong for long), `psrl-episode` (draws after every
     episode, at most 10^5 of them). `bonus_scale` 1 is the paper, smaller ones are for practice
     (docs/how_to_learn.md). `simulator`: `counts` (cost by updates) or `episodes` (step by step),
-    the same law. `optimal`: a `Plan` of this very model and class, or `(lower, upper)` of the
-    class's optimum; without one it is planned with a fixed amount of work. `audit` keeps every
-    phase for `audit`. `ties`: which of several optimistic policies is played (docs/learning.md).
+    the same law. `policy_class` is `markov` here, but `history` in `plan`: regret is against the
+    best policy of the class that learns. `optimal`: a `Plan` of this very model and class, or
+    `(lower, upper)` of the class's optimum; without one it is planned with a fixed amount of work,
+    a few seconds on models of usual size. Regret is known up to the gap that is left
+    (`run.regret_bounds`). `audit` keeps every phase for `audit`. `ties`: which of several
+    optimistic policies is played (docs/learning.md).
     `observer` is called with each finished phase. `settings` say how hard solvers search, for
     experiments with the search itself.
     `normalize` learns in `model.normalized()`, for costs and for totals above 1, and gives
@@ -70,8 +85,8 @@ def learn(
     spec = checked(
         Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
-    bracket, policy, seconds = find_optimal(model, spec, optimal)
-    oracle = Answer(policy, *bracket) if policy is not None else None
+    optimum = find_optimal(model, spec, optimal)
+    oracle = Answer(optimum.policy, *optimum.bounds) if optimum.policy is not None else None
     session = Session(model, spec, oracle, settings)
     phases: list[Any] = []
 
@@ -83,7 +98,7 @@ def learn(
 
     while session.done < session.target:
         session.next_phase(observe if audit or observer is not None else None)
-    run = Run(model, session.state(), bracket, seconds)
+    run = Run(model, session.state(), optimum.bounds, optimum.seconds, optimum.history_value)
     run.phases = phases if audit else None
     return run.in_user_units() if normalize and run.units else run
 
@@ -124,21 +139,12 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     return spec
 
 
-def find_optimal(
-    model: LatentMDP, spec: Spec, optimal: Any = None
-) -> tuple[tuple[float, float], PolicyGraph | None, float]:
-    """`(lower, upper)` of the class's optimum, a policy if there is one, and the seconds taken."""
+def find_optimal(model: LatentMDP, spec: Spec, optimal: Any = None) -> Optimum:
+    """Bounds on the optimum of the class that learns, from `optimal` or planned."""
     started = time.perf_counter()
+    policy, history_value = None, None
     if optimal is None:
-        optimal = plan_whole(
-            model,
-            policy_class=spec.policy_class,
-            gap=None,
-            time_limit=None,
-            work_limit=OPTIMAL_WORK,
-            memory_limit=OPTIMAL_MEMORY,
-        )
-    policy = None
+        optimal, history_value = _plan_optimum(model, spec.policy_class)
     if isinstance(optimal, Plan):
         check_made_for(optimal, model, "optimal")
         if optimal.policy_class != spec.policy_class:
@@ -151,7 +157,27 @@ def find_optimal(
         lower, upper = _pair(optimal)
     if policy is None and spec.algorithm == "oracle":
         raise ModelError("the oracle needs optimal to be a Plan, for its policy; it is a pair")
-    return (lower, upper), policy, time.perf_counter() - started
+    return Optimum((lower, upper), policy, time.perf_counter() - started, history_value)
+
+
+def _plan_optimum(model: LatentMDP, policy_class: str) -> tuple[Plan, float | None]:
+    """The optimum by fixed amounts of work, and `history_value`.
+
+    Where the Markov optimum stays open, policies with memory bound it from above (also those that
+    do not see rewards, which Markov policies do not look at).
+    """
+    limits: dict[str, Any] = {"gap": None, "time_limit": None, "memory_limit": OPTIMAL_MEMORY}
+    found = plan_whole(model, policy_class, work_limit=OPTIMAL_WORK[policy_class], **limits)
+    if policy_class != "markov" or found.status == "optimal":
+        return found, None
+    blind = model.replace(observe_rewards=False)
+    bound = plan_whole(blind, "history", work_limit=HISTORY_WORK, **limits)
+    found = replace(found, upper=max(found.lower, min(found.upper, bound.upper)))
+    memory = bound
+    if model.observe_rewards:
+        memory = plan_whole(model, "history", work_limit=HISTORY_WORK, **limits)
+    rounding = ROUNDING * max(abs(model.min_return), abs(model.max_return))
+    return found, memory.lower if memory.lower > found.upper + rounding else None
 
 
 def _pair(optimal: Any) -> tuple[float, float]:

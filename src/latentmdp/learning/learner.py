@@ -56,7 +56,9 @@ class Learner:
 
     `given` says what the learner knows: `w`, `nu`, `R` (a model's transitions are never read).
     `episodes` is the planned `K` of the logarithmic term; more may be played. `settings` say how
-    hard the solver searches.
+    hard the solver searches. `estimate` names what of `w`, `nu`, `R` is not known and estimated on
+    the way: beyond the theorem, and `w` and `nu` lose optimism, since frequencies have no bonus:
+    the optimistic value can fall below the optimum, and the best policy may never be found.
     """
 
     def __init__(  # Alg. 1, l. 1
@@ -251,8 +253,14 @@ class Learner:
         return (
             f"Learner({spec.algorithm}, {spec.policy_class}, {self.episode - 1} episodes, "
             f"{self.updates} updates, bonus_scale {spec.bonus_scale:g}"
-            + (f"; {estimated} estimated: beyond the theorem)" if estimated else ")")
+            + (f"; {estimated} estimated: {self._beyond})" if estimated else ")")
         )
+
+    @property
+    def _beyond(self) -> str:
+        """What estimating costs, in words."""
+        loses = {"w", "nu"} & set(self.knowledge.estimate)
+        return "beyond the theorem, not optimistic" if loses else "beyond the theorem"
 
     def _checked(self, name: str, value: int, below: int) -> int:
         if not isinstance(value, (int, np.integer)) or not 0 <= value < below:

@@ -20,11 +20,12 @@ CHECKPOINT_SECONDS = 5.0
 
 def begin(
     model: LatentMDP, spec: Spec, optimal: tuple[float, float], policy: PolicyGraph | None = None,
-    seconds_optimal: float = 0.0,
+    seconds_optimal: float = 0.0, history_value: float | None = None,
 ) -> Run:  # fmt: skip
     """A run with no episode played yet."""
     oracle = None if policy is None else Answer(policy, *optimal)
-    return Run(model, Session(model, spec, oracle).state(), optimal, seconds_optimal)
+    state = Session(model, spec, oracle).state()
+    return Run(model, state, optimal, seconds_optimal, history_value)
 
 
 def play(
@@ -42,7 +43,8 @@ def play(
     session = run.session()
 
     def now() -> Run:
-        return Run(run.model, session.state(), run.optimal, run.seconds_optimal)
+        state = session.state()
+        return Run(run.model, state, run.optimal, run.seconds_optimal, run.history_value)
 
     saved = time.monotonic()
     while session.done < session.target and not stop():

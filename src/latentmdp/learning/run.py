@@ -1,6 +1,7 @@
-"""`Run`: what came of learning; one row per phase, exact regret, saved as a folder.
+"""`Run`: the result of learning; one row per phase, regret with its bracket, saved as a folder.
 
-The regret curve is piecewise linear: within a phase every episode loses the same.
+The regret curve is piecewise linear: within a phase every episode loses the same. Values of
+policies, and so differences of regret, are exact; its level is known up to the optimum's gap.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.files import as_path, shown, writer_of
 from latentmdp.formats.strict_json import json_text
 from latentmdp.learning.folder import make_folder, read_run, refuse_other, write_run
+from latentmdp.learning.regret import RegretBracket, open_gap
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
@@ -34,16 +36,25 @@ if TYPE_CHECKING:
 class Run:
     """The result of `learn`.
 
-    `optimal` brackets the optimum of the policy class, `(lower, upper)`; regret is measured against
-    the best known value: the bracket's lower end, or a phase's own policy if it is better.
+    `optimal` brackets the optimum of the policy class, `(lower, upper)`; `regret` is measured
+    against the best known value: the bracket's lower end, or a phase's own policy if it is better.
+    `regret_bounds` also has the other end, and `regret_bracket.text()` says both in words.
+    `history_value`: what a policy with memory is worth, where one is known that is worth more than
+    any policy of the class.
     """
 
     def __init__(
-        self, model: LatentMDP, state: State, optimal: tuple[float, float], seconds_optimal: float
+        self,
+        model: LatentMDP,
+        state: State,
+        optimal: tuple[float, float],
+        seconds_optimal: float,
+        history_value: float | None = None,
     ) -> None:
         self.model, self.optimal = model, (float(optimal[0]), float(optimal[1]))
         self.state = state
         self.seconds_optimal = seconds_optimal
+        self.history_value = history_value
         self.phases: list[Any] | None = None  # kept by `learn(..., audit=True)`
         self._file: Path | None = None  # where it was read from, for refusals
 
@@ -120,14 +131,47 @@ class Run:
         return max(self.optimal[0], float(self.state["table"]["value"].max(initial=-np.inf)))
 
     @property
+    def open_gap(self) -> float:
+        """By how much the optimum may exceed `best_value`; 0 where it is closed."""
+        return open_gap(self.best_value, self.optimal[1], self.largest_value)
+
+    @property
+    def largest_value(self) -> float:
+        """The largest total of an episode, without its sign: what rounding is relative to."""
+        return max(abs(self.model.min_return), abs(self.model.max_return))
+
+    @property
     def regret(self) -> float:
-        """`sum_k (V* - V^{pi_k})` against `best_value`."""
+        """`sum_k (V* - V^{pi_k})` against `best_value`: the lower end of `regret_bounds`."""
         return self.regret_bounds[0]
 
     @property
     def regret_bounds(self) -> tuple[float, float]:
         """The bracket: regret against `best_value`, and against the optimum's upper bound."""
         return self._regret(self.best_value), self._regret(max(self.optimal[1], self.best_value))
+
+    @property
+    def regret_bracket(self) -> RegretBracket:
+        """The bracket for people: its ends are equal where the optimum is closed."""
+        regret = self.regret
+        return RegretBracket(regret, regret + self.open_gap * self.episodes)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know when reading the regret, a sentence each; empty where all is closed."""
+        found = []
+        if self.regret_bracket.wide:
+            found.append(
+                "The bracket of the regret is wider than a tenth of it: the optimum is only known "
+                f"to lie between {self.best_value:.6g} and {self.best_value + self.open_gap:.6g} "
+                "(optimal= takes a plan with a smaller gap)."
+            )
+        if self.history_value is not None:
+            found.append(
+                f"With memory, at least {self.history_value:.6g} can be reached "
+                '(policy_class="history", --class history).'
+            )
+        return found
 
     def _regret(self, optimum: float) -> float:
         table = self.state["table"]
@@ -155,20 +199,27 @@ class Run:
         `episode` (the first, from 1), `length`, `value` (exact), `optimistic_value`, `planner_gap`,
         `updates` (cumulative, at the phase's end), `kept` (1 if the phase goes on with the policy
         of the one before it, which the update between them found to be its answer again), and
-        `regret` (cumulative, at the phase's end).
+        `regret`, `regret_upper` (both ends of the bracket, cumulative, at the phase's end).
         """
         import pandas as pd  # loads slowly
 
         table = dict(self.state["table"])
-        table["regret"] = np.cumsum(table["length"] * (self.best_value - table["value"]))
+        best, upper = self.best_value, max(self.optimal[1], self.best_value)
+        table["regret"] = np.cumsum(table["length"] * (best - table["value"]))
+        table["regret_upper"] = np.cumsum(table["length"] * (upper - table["value"]))
         return pd.DataFrame(table)
 
     def regret_at(self, episodes: Any) -> Array:
-        """Cumulative regret after each of these numbers of episodes."""
+        """Cumulative regret after each of these numbers of episodes, against `best_value`."""
         table = self.state["table"]
         ends = np.concatenate([[0], np.cumsum(table["length"])])
         loss = np.cumsum(table["length"] * (self.best_value - table["value"]))
         return np.interp(episodes, ends, np.concatenate([[0.0], loss]))
+
+    def regret_bounds_at(self, episodes: Any) -> tuple[Array, Array]:
+        """The bracket of cumulative regret after each of these numbers of episodes."""
+        lower = self.regret_at(episodes)
+        return lower, lower + self.open_gap * np.asarray(episodes, dtype=np.float64)
 
     def summary(self) -> dict[str, Any]:
         """The run in one dictionary: what the command line prints."""
@@ -177,9 +228,11 @@ class Run:
             "updates": self.updates,
             "kept": self.kept,
             "regret": self.regret,
+            "regret_lower": self.regret,
             "regret_upper": self.regret_bounds[1],
             "optimal_lower": self.optimal[0],
             "optimal_upper": self.optimal[1],
+            "history_value": self.history_value,
             "final_value": self.final_value,
             "bonus_scale": self.spec.bonus_scale,
             "units": self.units,
@@ -190,7 +243,7 @@ class Run:
         }
 
     def _repr_html_(self) -> str:
-        """For notebooks, in a person's own units: what came of it, and the curve of regret."""
+        """For notebooks, in a person's own units: the result, and regret with its bracket."""
         from latentmdp import notebook
 
         if self.model.units:
@@ -198,22 +251,29 @@ class Run:
         spec = self.spec
         facts = (
             ("algorithm", spec.algorithm), ("class", spec.policy_class),
-            ("episodes", self.episodes), ("updates", self.updates), ("regret", self.regret),
+            ("episodes", self.episodes), ("updates", self.updates),
+            ("regret", self.regret_bracket.text()),
             ("optimum", f"{self.optimal[0]:.6g} to {self.optimal[1]:.6g}"),
             ("final value", self.final_value), ("bonus_scale", spec.bonus_scale),
             ("units", self.units or "as given"),
         )  # fmt: skip
         places = np.linspace(0.0, self.episodes, 200)
-        line = (notebook.BLUE, self.regret_at(places).tolist())
-        picture = notebook.curves(places.tolist(), [line], "regret, episodes")
-        return notebook.page("Run", notebook.facts(facts), picture)
+        low, high = self.regret_bounds_at(places)
+        band = (low.tolist(), high.tolist()) if self.open_gap else None
+        line = (notebook.BLUE, low.tolist())
+        picture = notebook.curves(places.tolist(), [line], "regret, episodes", band)
+        notes = "".join(f"<div>{notebook.text(note)}</div>" for note in self.notes)
+        return notebook.page("Run", notebook.facts(facts), notes, picture)
 
     def __repr__(self) -> str:
         spec = self.spec
         in_units = f" in {self.units}" if self.units else ""
+        if self.regret_bracket.wide:
+            best, upper = self.best_value, self.best_value + self.open_gap
+            in_units += f" (wide: the optimum is between {best:.6g} and {upper:.6g})"
         return (
             f"Run({spec.algorithm}, {spec.policy_class}, {self.episodes} episodes, "
-            f"{self.updates} updates, regret {self.regret:.6g}{in_units}, bonus_scale "
+            f"{self.updates} updates, regret {self.regret_bracket.text()}{in_units}, bonus_scale "
             f"{spec.bonus_scale:g})"
         )
 
@@ -241,7 +301,9 @@ class Run:
         session.extend(episodes)
         while session.done < session.target:
             session.next_phase()
-        return Run(self.model, session.state(), self.optimal, self.seconds_optimal)
+        return Run(
+            self.model, session.state(), self.optimal, self.seconds_optimal, self.history_value
+        )
 
     def replay(self, observer: Observer) -> None:
         """Run again from the recorded spec, to the same bits, showing each phase to `observer`.
@@ -301,7 +363,8 @@ class Run:
         return place
 
     def _whole_state(self) -> State:
-        return self.state | {
+        known = {} if self.history_value is None else {"history_value": self.history_value}
+        return self.state | known | {
             "optimal": list(self.optimal), "seconds_optimal": self.seconds_optimal,
             "model": self.model.digest,
         }  # fmt: skip
@@ -312,14 +375,12 @@ class Run:
 
         if ax is None:
             ax = plt.subplots(layout="constrained")[1]
-        table = self.table
-        ends = np.cumsum(table["length"].to_numpy())
-        low = table["regret"].to_numpy()
+        ends = np.cumsum(self.state["table"]["length"])
+        low, high = self.regret_bounds_at(ends)
         style = {"label": f"{self.spec.algorithm}, {self.spec.policy_class}"} | style
         (line,) = ax.plot(ends, low, **style)
-        slack = max(self.optimal[1], self.best_value) - self.best_value
-        if slack * self.episodes > 0.01 * max(low[-1], 1e-9):
-            ax.fill_between(ends, low, low + slack * ends, alpha=0.2, color=line.get_color(), lw=0)
+        if self.open_gap:
+            ax.fill_between(ends, low, high, alpha=0.2, color=line.get_color(), lw=0)
         label = f"regret ({self.units})" if self.units else "regret"
         ax.set(xscale="log", yscale="log", xlabel="episodes", ylabel=label)
         ax.legend()
@@ -332,6 +393,7 @@ def load_run(folder: str | Path) -> Run:
     if not (place / "run.npz").exists():
         raise ModelError(f"{shown(place)} must be a run's folder; it has no run.npz")
     model, state, more = read_run(place)
-    run = Run(model, state, tuple(more["optimal"].tolist()), more["seconds_optimal"])
+    optimal, known = tuple(more["optimal"].tolist()), more.get("history_value")
+    run = Run(model, state, optimal, more["seconds_optimal"], known)
     run._file = place / "run.npz"
     return run

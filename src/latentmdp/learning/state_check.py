@@ -86,7 +86,10 @@ RUN: Table = {
     },
 }  # fmt: skip
 
-FOLDER: Table = {"optimal": number(2), "seconds_optimal": number(low=0.0), "model": TEXT}
+FOLDER: Table = {
+    "optimal": number(2), "seconds_optimal": number(low=0.0), "model": TEXT,
+    "history_value": number(optional=True),
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------------- learners

@@ -30,9 +30,11 @@ class RunInUserUnits(Run):
         table |= {name: model.in_user_units(table[name]) for name in VALUES}
         table |= {name: model.difference_in_user_units(table[name]) for name in DIFFERENCES}
         low, high = (model.in_user_units(x) for x in run.optimal)
+        memory = None if run.history_value is None else model.in_user_units(run.history_value)
         super().__init__(
-            model.denormalized(), run.state | {"table": table}, (low, high), run.seconds_optimal
-        )
+            model.denormalized(), run.state | {"table": table}, (low, high), run.seconds_optimal,
+            memory,
+        )  # fmt: skip
         self.run = run
 
     @property

@@ -140,14 +140,15 @@ def plan(
 ) -> Plan:
     """The best policy of a class found until `upper - lower <= gap * |upper|`, or a limit.
 
-    `policy_class`: `history` (all policies) or `markov` (step and state alone). `gap=None` closes
-    exactly. `method`: `auto`, or one of the class's own (docs/planning_markov.md). `time_limit` in
-    seconds, the policy's making and evaluation included; `work_limit` in the planner's units
-    (repeats exactly); `memory_limit` in bytes (default: a quarter of the machine's). `warm`: a
-    plan, policy or Markov table that the result must not fall behind (for `markov`, one without
-    memory). `progress(seconds, work, lower, upper)` is called now and then. Ctrl-C returns the
-    best so far. `horizon` in place of the model's own; with `math.inf` the policy is a stationary
-    controller (docs/planning_infinite.md), of at most `max_nodes` nodes if that is given.
+    `policy_class`: `history` (all policies; `learn` has `markov` as its default) or `markov` (step
+    and state alone). `gap` is relative, from 0 to 1: 0.05 means 5%; `None` closes exactly.
+    `method`: `auto`, or one of the class's own (docs/planning_markov.md). `time_limit` in seconds,
+    the policy's making and evaluation included; `work_limit` in the planner's units (repeats
+    exactly); `memory_limit` in bytes (default: a quarter of the machine's). `warm`: a plan, policy
+    or Markov table that the result must not fall behind (for `markov`, one without memory).
+    `progress(seconds, work, lower, upper)` is called now and then. Ctrl-C returns the best so far.
+    `horizon` in place of the model's own; with `math.inf` the policy is a stationary controller
+    (docs/planning_infinite.md), of at most `max_nodes` nodes if that is given.
 
     >>> from latentmdp import make
     >>> found = plan(make("bandit:arms=2,contexts=2,horizon=3,seed=0"), "markov", gap=None)
@@ -298,8 +299,11 @@ def _check_arguments(
     if not isinstance(model, LatentMDP):
         raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
     check_policy_class(policy_class)
-    if gap is not None and not (_number(gap) and 0 <= gap < math.inf):
-        raise ModelError(f"gap must be a number of at least 0, or None; it is {gap!r}")
+    if gap is not None and not (_number(gap) and 0 <= gap <= 1):
+        raise ModelError(
+            "gap must be a number from 0 to 1, or None; it is relative, so that 0.05 means 5% of "
+            f"the upper bound; it is {gap!r}"
+        )
     if time_limit is not None and not (_number(time_limit) and time_limit > 0):
         raise ModelError(f"time_limit must be seconds above 0, or None; it is {time_limit!r}")
     for name, value in (("work_limit", work_limit), ("memory_limit", memory_limit)):

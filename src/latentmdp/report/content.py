@@ -9,7 +9,7 @@ from latentmdp.model import LatentMDP
 from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
-    common_best,
+    common_optimum,
     curves,
     distinct_models,
     episode_grid,
@@ -47,8 +47,9 @@ def content(
     models, model_of = distinct_models(runs)
     groups = group_runs(runs, model_of)
     members = [[runs[i] for i in group.runs] for group in groups]
-    of_run = common_best(shown, model_of, [plan for _, plan in plans])
-    best = [of_run[group.runs[0]] for group in groups]
+    of_run = common_optimum(shown, model_of, [plan for _, plan in plans])
+    optima = [of_run[group.runs[0]] for group in groups]
+    best = [value for value, _ in optima]
     members_shown = [[shown[i] for i in group.runs] for group in groups]
     user = [run.units == USER for run in shown]
     places = [folders[group.runs[0]] for group in groups]
@@ -61,11 +62,11 @@ def content(
         )
     data: dict[str, Any] = {
         "groups": [
-            {"label": group.label, "curves": curves(found, value)}
-            for group, found, value in zip(groups, members_shown, best, strict=True)
+            {"label": group.label, "curves": curves(found, optimum)}
+            for group, found, optimum in zip(groups, members_shown, optima, strict=True)
         ],
         **_limits(groups, members, members_shown),
-        "optima": _optima(groups, members, best),
+        "optima": _optima(groups, members, optima),
         "units": units_of(shown),
         "models": [
             world(model, _optimum(model, plans, user[0]) if i == 0 else None)
@@ -143,20 +144,23 @@ def _limits(
 
 
 def _optima(
-    groups: Sequence["Group"], members: Sequence[Sequence["Run"]], best: Sequence[float]
+    groups: Sequence["Group"],
+    members: Sequence[Sequence["Run"]],
+    optima: Sequence[tuple[float, float]],
 ) -> list[dict[str, Any]]:
-    """Best known values, by model and policy class."""
-    found: dict[tuple[int, str], dict[str, Any]] = {}
+    """Best known values, and upper bounds where the optimum is open, by model and policy class."""
+    found: dict[str, dict[str, Any]] = {}
     models = len({group.model for group in groups})
-    for group, runs, value in zip(groups, members, best, strict=True):
+    for group, runs, optimum in zip(groups, members, optima, strict=True):
         policy_class = runs[0].spec.policy_class
         suffix = f", model {group.model + 1}" if models > 1 else ""
-        entry = found.setdefault(
-            (group.model, policy_class),
-            {"name": f"best known, {policy_class}{suffix}", "value": value, "episodes": 1},
-        )
-        entry["episodes"] = max(entry["episodes"], *(run.episodes for run in runs))
-    return list(found.values())[:6]
+        for words, value in zip(("best known", "no policy beats"), optimum, strict=True):
+            if words != "best known" and value <= optimum[0]:
+                continue
+            name = f"{words}, {policy_class}{suffix}"
+            entry = found.setdefault(name, {"name": name, "value": value, "episodes": 1})
+            entry["episodes"] = max(entry["episodes"], *(run.episodes for run in runs))
+    return list(found.values())[:8]
 
 
 def _sources(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latentmdp.learning.regret import open_gap
 from latentmdp.report.encode import rounded
 
 if TYPE_CHECKING:
@@ -84,20 +85,26 @@ def episode_grid(episodes: int) -> np.ndarray:
     return np.unique(np.rint(np.concatenate(both)).astype(np.int64))
 
 
-def common_best(
+def common_optimum(
     runs: Sequence["Run"], model_of: Sequence[int], plans: Sequence["Plan"] = ()
-) -> list[float]:
-    """For each run the best value of its class that anything in the report knows of.
+) -> list[tuple[float, float]]:
+    """For each run `(best, upper)`: bounds on its class's optimum from all that the report knows.
 
-    So that all regret in one report is against the same value. `plans` are of the first model.
+    So that all regret in one report is against the same value. `plans` are of the first model. The
+    two are equal where the optimum is closed.
     """
-    best: dict[tuple[int, str], float] = {}
-    for plan in plans:
-        best[0, plan.policy_class] = max(plan.lower, best.get((0, plan.policy_class), plan.lower))
+    found: dict[tuple[int, str], tuple[float, float]] = {}
+    known = [((0, plan.policy_class), plan.lower, plan.upper) for plan in plans]
     places = [(model, run.spec.policy_class) for run, model in zip(runs, model_of, strict=True)]
     for run, place in zip(runs, places, strict=True):
-        best[place] = max(best.get(place, run.best_value), run.best_value)
-    return [best[place] for place in places]
+        known.append((place, run.best_value, run.optimal[1]))
+    for place, low, high in known:
+        best, upper = found.get(place, (low, high))
+        found[place] = max(best, low), min(upper, high)
+    return [
+        (best, best + open_gap(best, upper, run.largest_value))
+        for run, (best, upper) in zip(runs, map(found.__getitem__, places), strict=True)
+    ]
 
 
 def units_of(runs: Sequence["Run"]) -> str:
@@ -106,8 +113,12 @@ def units_of(runs: Sequence["Run"]) -> str:
     return "" if found == ["rewards as given"] else " and ".join(found)
 
 
-def curves(runs: Sequence["Run"], best: float) -> dict[str, Any]:
-    """Regret against `best`, value, updates of a group on a common grid, bands over seeds."""
+def curves(runs: Sequence["Run"], optimum: tuple[float, float]) -> dict[str, Any]:
+    """Regret against the optimum, value, updates of a group on a common grid, bands over seeds.
+
+    Where the optimum is open, regret has an `upper` line: the middle one against its upper bound.
+    """
+    best, upper = optimum
     grid = episode_grid(min(run.episodes for run in runs))
     regret = np.array([run.regret_at(grid) + (best - run.best_value) * grid for run in runs])
     table = [run.state["table"] for run in runs]
@@ -116,9 +127,12 @@ def curves(runs: Sequence["Run"], best: float) -> dict[str, Any]:
     def at(column: str) -> np.ndarray:
         return np.array([t[column][p] for t, p in zip(table, phase, strict=True)])
 
+    line = band(regret)
+    if upper > best:
+        line["upper"] = rounded(np.median(regret, axis=0) + (upper - best) * grid)
     return {
         "episode": grid.tolist(),
-        "regret": band(regret),
+        "regret": line,
         "value": band(at("value")),
         "optimistic": rounded(np.median(at("optimistic_value"), axis=0)),
         "updates": band(np.array([p.astype(float) for p in phase])),

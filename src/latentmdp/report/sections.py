@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from latentmdp._version import __version__
 from latentmdp.either_kind import folded
+from latentmdp.learning.regret import RegretBracket
 from latentmdp.model import LatentMDP
 from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
@@ -25,7 +26,10 @@ CARDS = 6  # with more groups there is the table alone
 COMMANDS = 24
 
 
-def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group]) -> str:
+def lead(
+    runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Group],
+    optima: Sequence[tuple[float, float]],
+) -> str:  # fmt: skip
     """One sentence of what was run."""
     model = folded(models[0])
     sizes = (
@@ -36,21 +40,33 @@ def lead(runs: Sequence["Run"], models: Sequence[LatentMDP], groups: Sequence[Gr
     most = max(run.episodes for run in runs)
     return (
         f"{count(len(groups), 'learner')} on {what}; {count(most, 'episode')}, "
-        f"{count(len(runs), 'run')} in all. Nothing is sampled that can be computed: values and "
-        "regret are exact."
+        f"{count(len(runs), 'run')} in all. Nothing is sampled that can be computed: "
+        + exactness(all(best == upper for best, upper in optima))
     )
 
 
-def in_short(runs: Sequence["Run"], groups: Sequence[Group], best: Sequence[float]) -> Markup:
-    """A card for each group, and a table of all of them; `best` values, one per run."""
+def exactness(closed: bool) -> str:
+    """What is exact: regret itself only if all optima are closed."""
+    if closed:
+        return "values and regret are exact."
+    return (
+        "values, and so differences of regret, are exact. The level of regret is known up to the "
+        "gap of the optimum; both ends are shown."
+    )
+
+
+def in_short(
+    runs: Sequence["Run"], groups: Sequence[Group], optima: Sequence[tuple[float, float]]
+) -> Markup:
+    """A card for each group, and a table of all of them; `optima` bounds, one pair per run."""
     members = [[runs[j] for j in group.runs] for group in groups]
-    facts = [_numbers(m, best[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
+    facts = [_numbers(m, optima[g.runs[0]]) for g, m in zip(groups, members, strict=True)]
     cards = [_card(i, g, members[i], facts[i]) for i, g in enumerate(groups)]
-    parts: list[Any] = _units_words(runs)
+    parts: list[Any] = [*_units_words(runs), *_notes(runs, facts)]
     parts += [tag("ul", *cards, class_="cards")] if len(cards) <= CARDS else []
     if len(groups) > 1:
         rows = [_row(g, facts[i]) for i, g in enumerate(groups)]
-        headers = ["learner", "seeds", "regret", "lowest", "highest", "final value", "best known",
+        headers = ["learner", "seeds", "regret", "lowest", "highest", "final value", "optimum",
                    "updates", "seconds"]  # fmt: skip
         if all(len(group.runs) == 1 for group in groups):  # no spread to show
             shown = [i for i in range(len(headers)) if i not in (1, 3, 4)]
@@ -67,37 +83,62 @@ def _units_words(runs: Sequence["Run"]) -> list[Markup]:
     return [tag("p", f"Regret and values are in {one}.") for one in found]
 
 
-def _numbers(runs: Sequence["Run"], best: float) -> dict[str, Any]:
+def _notes(runs: Sequence["Run"], facts: Sequence[dict[str, Any]]) -> list[Markup]:
+    """A sentence where brackets are wide, and one about memory where it is known to pay."""
+    found = []
+    if any(n["regret"].wide for n in facts):
+        found.append(
+            "The bracket of a regret here is wider than a tenth of it: the optimum is not closed "
+            "(a plan with a smaller gap, or --plan, makes it narrower)."
+        )
+    values = {run.history_value for run in runs} - {None}
+    if len(values) == 1:
+        found.append(
+            f"Learners of the Markov class are compared with the best policy without memory; with "
+            f"memory, at least {values.pop():.6g} can be reached."
+        )
+    return [tag("p", words) for words in found]
+
+
+def _numbers(runs: Sequence["Run"], optimum: tuple[float, float]) -> dict[str, Any]:
+    best, upper = optimum
     regret = np.array([run.regret + (best - run.best_value) * run.episodes for run in runs])
+    slack = (upper - best) * runs[0].episodes  # a group's runs have equal numbers of episodes
+
+    def bracket(value: float) -> RegretBracket:
+        return RegretBracket(float(value), float(value) + slack)
+
     return {
         "seeds": len(runs),
-        "regret": float(np.median(regret)),
-        "low": float(regret.min()),
-        "high": float(regret.max()),
+        "regret": bracket(np.median(regret)),
+        "low": bracket(regret.min()),
+        "high": bracket(regret.max()),
         "value": float(np.median([run.final_value for run in runs])),
-        "best": best,
+        "optimum": RegretBracket(best, upper),
         "updates": round(float(np.median([run.updates for run in runs]))),
         "seconds": float(np.median([run.seconds for run in runs])),
     }
 
 
 def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Markup:
-    loss = n["regret"] / runs[0].episodes
+    regret, episodes = n["regret"], runs[0].episodes
+    loss = RegretBracket(regret.lower / episodes, regret.upper / episodes)
     facts = [
-        ("per episode", number(loss)),
+        ("per episode", loss.text(number)),
         ("final value", f"{n['value']:.4f}"),
-        ("best known", f"{n['best']:.4f}"),
+        ("optimum", n["optimum"].text("{:.4f}".format)),
         ("updates", number(n["updates"])),
         ("seconds", f"{n['seconds']:.2f}"),
     ]
     if len(runs) > 1:
-        facts.insert(1, (count(len(runs), "seed"), f"{number(n['low'])} – {number(n['high'])}"))
+        spread = f"{number(n['low'].lower)} – {number(n['high'].lower)}"
+        facts.insert(1, (count(len(runs), "seed"), spread + " (lower ends)" * (not regret.exact)))
     listed = tag("dl", *(tag("dt", k) + tag("dd", v) for k, v in facts))
     return tag(
         "li",
         tag("h3", group.label),
-        tag("div", number(n["regret"]), class_="big"),
-        tag("div", f"regret after {count(runs[0].episodes, 'episode')}", class_="small soft"),
+        tag("div", regret.text(number), class_="big"),
+        tag("div", f"regret after {count(episodes, 'episode')}", class_="small soft"),
         listed,
         class_="card",
         style=f"--tone: var(--c{i % 8})",
@@ -106,8 +147,8 @@ def _card(i: int, group: Group, runs: Sequence["Run"], n: dict[str, Any]) -> Mar
 
 def _row(group: Group, n: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        group.label, n["seeds"], n["regret"], n["low"], n["high"], Figure(f"{n['value']:.6f}"),
-        Figure(f"{n['best']:.6f}"),
+        group.label, n["seeds"], *(Figure(n[name].text(number)) for name in ("regret", "low",
+        "high")), Figure(f"{n['value']:.6f}"), Figure(n["optimum"].text("{:.6f}".format)),
         n["updates"], round(n["seconds"], 2),
     )  # fmt: skip
 
@@ -118,16 +159,20 @@ def regret_section(
     lower: Sequence[dict[str, Any]],
     exploring: Sequence[tuple[str, float, int]] = (),
     scaled: bool = False,
+    closed: bool = True,
 ) -> Markup:
     """The regret chart and how to read it; `exploring`: learner, from which episode, played.
 
-    `scaled`: regret is not in units of rewards in [0, 1], as the theorem's is.
+    `scaled`: regret is not in units of rewards in [0, 1], as the theorem's is. `closed`: whether
+    all optima are.
     """
     words = [
         "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes. A straight line of slope 1 on logarithmic axes never learns; a line that "
         "bends down to level has found the best policy."
     ]
+    if not closed:
+        words.append(open_words())
     if several_seeds:
         words.append(band_words())
     if any(not limit["off"] for limit in limits):
@@ -167,6 +212,15 @@ def exploring_words(exploring: Sequence[tuple[str, float, int]]) -> str:
 def _rough(episode: float) -> str:
     """Two digits are all that is known."""
     return number(float(f"{episode:.2g}"))
+
+
+def open_words() -> str:
+    """What the shade above a line of regret is."""
+    return (
+        "The optimum is not closed: a line is regret against the best known policy, and the shade "
+        "above it reaches to regret against the proven upper bound. The truth lies in between; "
+        "the difference of two lines of the same class is exact."
+    )
 
 
 def band_words() -> str:

@@ -17,7 +17,10 @@ REFERENCE = -1  # the kind of a thin dashed line without dots, for a slope to co
 
 
 class Line(NamedTuple):
-    """A curve with an optional band, `(n,)` each; `kind` chooses its colour and dashes."""
+    """A curve with an optional band, `(n,)` each; `kind` chooses its colour and dashes.
+
+    `upper`: the truth lies between `y` and this.
+    """
 
     name: str
     kind: int
@@ -25,6 +28,7 @@ class Line(NamedTuple):
     y: Floats
     low: Floats | None = None
     high: Floats | None = None
+    upper: Floats | None = None
 
 
 class Axis(NamedTuple):
@@ -80,9 +84,12 @@ def line_chart(
     if not kept:
         return tag("p", "There is nothing to draw yet.", class_="soft")
     x = _axis([line.x for line in kept], log_x, LEFT, WIDTH - RIGHT)
-    ranges = [v for line in kept for v in (line.y, line.low, line.high) if v is not None]
+    ranges = [v for line in kept for v in (line.y, line.low, line.high, line.upper)
+              if v is not None]  # fmt: skip
     y = _axis(ranges, log_y, HEIGHT - BOTTOM, TOP)
-    marks = [_grid(x, y), *(_band(line, x, y) for line in kept)]
+    brackets = [line._replace(low=line.y, high=line.upper) for line in kept]
+    marks = [_grid(x, y), *(_band(line, x, y, 0.09) for line in brackets)]
+    marks += [_band(line, x, y, 0.15) for line in kept]
     marks += [_curve(line, x, y, dots) for line in kept]
     marks += _labels(x_label, y_label)
     picture = tag(
@@ -107,11 +114,12 @@ def _drawable(line: Line, log_x: bool, log_y: bool) -> Line:
     keep &= (line.x > 0) | (not log_x)
     keep &= (line.y > 0) | (not log_y)
     low, high = line.low, line.high
+    upper = None if line.upper is None else line.upper[keep]
     if low is not None and high is not None:
         if log_y:
             low = np.where(low > 0, low, np.where(line.y > 0, line.y, np.nan))
         low, high = low[keep], high[keep]
-    return line._replace(x=line.x[keep], y=line.y[keep], low=low, high=high)
+    return line._replace(x=line.x[keep], y=line.y[keep], low=low, high=high, upper=upper)
 
 
 def _axis(values: Sequence[Floats], log: bool, start: float, end: float) -> Axis:
@@ -154,12 +162,14 @@ def _labels(x_label: str, y_label: str) -> list[Markup]:
     return [_text(x_label, middle, HEIGHT - 8, "middle"), across]
 
 
-def _band(line: Line, x: Axis, y: Axis) -> Markup:
+def _band(line: Line, x: Axis, y: Axis, opacity: float) -> Markup:
     if line.low is None or line.high is None or len(line.x) < 2:
         return Markup()
     upper = _points(x.place(line.x), y.place(line.high))
     lower = _points(x.place(line.x)[::-1], y.place(line.low)[::-1])
-    return tag("path", d=f"M{upper}L{lower}Z", fill=f"var(--c{line.kind % 8})", fill_opacity="0.15")
+    return tag(
+        "path", d=f"M{upper}L{lower}Z", fill=f"var(--c{line.kind % 8})", fill_opacity=f"{opacity}"
+    )
 
 
 def _curve(line: Line, x: Axis, y: Axis, dots: bool) -> Markup:

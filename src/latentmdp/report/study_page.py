@@ -24,10 +24,12 @@ from latentmdp.experiments.compare import (
     with_learners,
 )
 from latentmdp.experiments.exponents import exponents, swept_numbers
-from latentmdp.experiments.run_spec import is_number
+from latentmdp.experiments.run_spec import bracket_of, is_number
 from latentmdp.formats.files import PathLike, write_atomically, writer_of
+from latentmdp.learning.regret import RegretBracket
 from latentmdp.report.frame import render_page
 from latentmdp.report.html import Figure, count, number, section, table, tag
+from latentmdp.report.sections import exactness, open_words
 from latentmdp.report.static_chart import REFERENCE, Line, legend, line_chart
 from latentmdp.units import USER, USER_WORDS
 
@@ -38,6 +40,7 @@ BAND = (0.1, 0.9)  # quantiles over seeds
 MOST_PAIRS = 28  # of learners that are compared: all pairs of eight
 SHORT = 24  # rows of a table of medians that comes first; a longer one comes after the charts
 MOST_RUNS = 5000  # rows of the table of single runs
+LOWER_ENDS = " Where the optimum is open, this is about the lower ends of the brackets."
 NEED = "Sorting and filtering need JavaScript; charts, tables and text do not."
 
 
@@ -76,9 +79,15 @@ def write_study_page(
     names = list(dict.fromkeys(runs["learner"]))
     lead = (
         f"{count(len(names), 'learner')} on {count(_problems(runs, groups), 'problem')}, "
-        f"{count(runs['seed'].nunique(), 'seed')}, {count(len(runs), 'run')} in all. Values and "
-        "regret are exact."
+        f"{count(runs['seed'].nunique(), 'seed')}, {count(len(runs), 'run')} in all. "
     )
+    brackets = [bracket_of(row) for row in runs.to_dict("records")]
+    closed = all(bracket.exact for bracket in brackets)
+    told = exactness(closed)
+    lead += told[0].upper() + told[1:]
+    if any(bracket.wide for bracket in brackets):
+        lead += " Some brackets are wider than a tenth of the regret."
+    runs = runs.assign(regret_upper=[bracket.upper for bracket in brackets])
     for units in sorted(set(runs.get("units", ())) - {""}):
         words = USER_WORDS if units == USER else units
         lead += f" Those of normalised models are in {words}."
@@ -88,14 +97,14 @@ def write_study_page(
         short.append(medians)
     parts = [("short", "In short", section("short", "In short", *short))] if short else []
     if len(curves):
-        parts.append(("regret", "Regret", _regret(curves, groups, names)))
+        parts.append(("regret", "Regret", _regret(curves, groups, names, closed)))
     swept = swept_numbers(runs)
     if swept:
-        parts.append(("scaling", "Scaling", _scaling(runs, swept, names, about)))
+        parts.append(("scaling", "Scaling", _scaling(runs, swept, names, about, closed)))
     if len(names) > 1 and runs["seed"].nunique() > 1:
         parts.append(("compare", "Who beats whom", _comparisons(runs, groups, names)))
     if len(names) > 1 and _problems(runs, groups) > 1:
-        parts.append(("profile", "Profiles", _profiles(runs, names)))
+        parts.append(("profile", "Profiles", _profiles(runs, names, closed)))
     if length > SHORT:
         parts.append(("medians", "Medians", section("medians", "Medians", medians)))
     parts.append(("runs", "All runs", _all_runs(runs, groups)))
@@ -118,10 +127,11 @@ def _summary(runs: pd.DataFrame, groups: Sequence[str]) -> tuple[Markup, int]:
     further = [c for c in ("final_value", "seconds") if c in runs and runs[c].notna().any()]
     rows = []
     for key, part in runs.groupby([*groups, "learner"], sort=False, dropna=False):
-        regret = part["regret"]
+        ends = part[["regret", "regret_upper"]]
         rows.append((
-            label(groups, key[:-1]), key[-1], len(part), float(regret.median()),
-            float(regret.min()), float(regret.max()),
+            label(groups, key[:-1]), key[-1], len(part),
+            *(Figure(RegretBracket(*end).text(number))
+              for end in (ends.median(), ends.min(), ends.max())),
             *(Figure(_median(part[column])) for column in further),
         ))  # fmt: skip
     headers = ["problem", "learner", "seeds", "regret", "lowest", "highest"]
@@ -135,13 +145,17 @@ def _median(values: pd.Series) -> str:
     return "–" if math.isnan(middle) else f"{middle:.6g}"
 
 
-def _regret(curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str]) -> Markup:
-    """A small chart for each problem: the median over seeds, and a band."""
+def _regret(
+    curves: pd.DataFrame, groups: Sequence[str], names: Sequence[str], closed: bool
+) -> Markup:
+    """A small chart for each problem: the median over seeds, a band, the shade of the bracket."""
     words = (
         "Regret is what was lost against the best known policy of the same class, summed over all "
         "episodes; lines are medians over seeds, bands hold the middle 80% of them. On these axes "
         "a line that bends down to level has found the best policy."
     )
+    if not closed:
+        words += " " + open_words()
     panels = []
     groups = [name for name in groups if name in curves]
     for key, part in curves.groupby(groups, sort=False, dropna=False):
@@ -175,7 +189,10 @@ def _median_line(part: pd.DataFrame, name: str, kind: int) -> Line | None:
     middle, low, high = (by_point.quantile(q) for q in (0.5, *BAND))
     x = middle.index.to_numpy(dtype=np.float64)
     band = (low.to_numpy(), high.to_numpy()) if found["seed"].nunique() > 1 else (None, None)
-    return Line(name, kind, x, middle.to_numpy(), *band)
+    upper = None
+    if "regret_upper" in found and (found["regret_upper"] > found["regret"]).any():
+        upper = found.groupby("episode")["regret_upper"].quantile(0.5).to_numpy()
+    return Line(name, kind, x, middle.to_numpy(), *band)._replace(upper=upper)
 
 
 def _scaling(
@@ -183,6 +200,7 @@ def _scaling(
     swept: Sequence[str],
     names: Sequence[str],
     about: Mapping[str, Mapping[str, Any]],
+    closed: bool,
 ) -> Markup:
     """Exponents of regret in each numeric key that was swept."""
     words = (
@@ -195,6 +213,7 @@ def _scaling(
             " The dashed line has the theorem's slope and is drawn through the first learner's "
             "points. The theorem is an upper bound: a smaller exponent does not contradict it."
         )
+    words += LOWER_ENDS * (not closed)
     parts: list[Any] = [tag("p", words), legend(names)]
     for key in swept:
         others = [name for name in _telling(runs) if name != key]
@@ -279,7 +298,7 @@ def _comparisons(runs: pd.DataFrame, groups: list[str], names: Sequence[str]) ->
     return section("compare", "Who beats whom", tag("p", words), made)
 
 
-def _profiles(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
+def _profiles(runs: pd.DataFrame, names: Sequence[str], closed: bool) -> Markup:
     pairs = len(by_problem(runs, "regret"))
     words = (
         "How often a learner's regret is within a factor of the smallest on the same problem and "
@@ -287,6 +306,7 @@ def _profiles(runs: pd.DataFrame, names: Sequence[str]) -> Markup:
         f"{count(pairs, 'pair')} of problem and seed; a learner that has no run there counts as "
         "beyond every factor."
     )
+    words += LOWER_ENDS * (not closed)
     if (runs["regret"] < 0).any():
         words = "Some regrets are below 0 (the best known policy was not the best): no profile."
         return section("profile", "Profiles", tag("p", words))
@@ -309,7 +329,12 @@ def _all_runs(runs: pd.DataFrame, groups: Sequence[str]) -> Markup:
              if c in runs.columns]  # fmt: skip
     rows = []
     for _, run in runs.head(MOST_RUNS).iterrows():
-        cells = [_plain(run[c]) for c in shown]
+        cells = [
+            Figure(RegretBracket(run[c], run["regret_upper"]).text(number))
+            if c == "regret"
+            else _plain(run[c])
+            for c in shown
+        ]
         rows.append((label(groups, run[list(groups)]), *cells))
     parts = [_search("runs", "Show runs with", "table-runs")]
     if len(runs) > MOST_RUNS:

@@ -18,7 +18,7 @@ from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.frame import render_page
-from latentmdp.report.groups import common_best, distinct_models, group_runs
+from latentmdp.report.groups import common_optimum, distinct_models, group_runs
 from latentmdp.timed import TimedLatentMDP
 from latentmdp.units import USER
 
@@ -128,12 +128,13 @@ def _sections(
     """`(id, name in the contents, html)` of each section; numbers are those of `shown`."""
     models, model_of = distinct_models(runs)
     groups = group_runs(runs, model_of)
-    best = common_best(shown, model_of, [plan for _, plan in plans])
+    optima = common_optimum(shown, model_of, [plan for _, plan in plans])
+    closed = all(best == upper for best, upper in optima)
     found = [
-        ("short", "In short", sections.in_short(shown, groups, best)),
+        ("short", "In short", sections.in_short(shown, groups, optima)),
         ("regret", "Regret", sections.regret_section(
             any(len(group.runs) > 1 for group in groups), data["limits"], data["lowerLimits"],
-            data.pop("exploring"), any(run.units == USER for run in shown))),
+            data.pop("exploring"), any(run.units == USER for run in shown), closed)),
         ("explore", "Explorer", sections.explorer_section(data.pop("leftOut"))),
         ("value", "Value", sections.chart_section(
             "value", "Value of the policy",
@@ -151,5 +152,5 @@ def _sections(
     if audits:
         found.append(("audit", "Audit", audit_section(audits)))
     found.append(("setting", "What was run", sections.setting_section(runs, models, groups)))
-    data["lead"] = sections.lead(runs, models, groups)
+    data["lead"] = sections.lead(runs, models, groups, optima)
     return found

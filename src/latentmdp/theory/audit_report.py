@@ -284,10 +284,14 @@ class _Builder:
             blame = "solver"
         if self.failed("value"):
             blame = "bug"
+        note = f"the solver's gap there is {s['solver gap'][i]:.4g}"
+        if self.run.open_gap:
+            note += (
+                f"; V* is the best known value, the optimum is at most {self.run.open_gap:.4g} more"
+            )
         self.add(
             "optimism", "V~ - V*", 0.0 * self.k, margin, blame, at_most=False, always=True,
-            defined=defined, tolerance=1e-9,
-            note=f"the solver's gap there is {s['solver gap'][i]:.4g}",
+            defined=defined, tolerance=1e-9, note=note,
         )  # fmt: skip
         if self.rows["optimism"].verdict == "bug" and not self.promised:
             self._excuse("optimism")
@@ -368,13 +372,21 @@ class _Builder:
             blame = "solver"
         elif self.failed(*events):
             blame = "event"
-        s = self.s
+        s, bracket = self.s, self.run.regret_bracket
+        note = ""
+        if not bracket.exact:
+            note = f"V* is bracketed: the regret is {bracket.text()}, the lower end is measured"
+            if bracket.upper > bound[-1]:
+                note += ", and the upper end is above the theorem's bound"
         self.add(
             "regret", "sum of V* - V against X1 + X2 + X3 + X4 + updates",
             s["X1"] + s["X2"] + s["X3"] + s["X4"] + s["updates"], s["regret"], blame,
-            defined=self.auditor.has_alpha,
+            defined=self.auditor.has_alpha, note=note,
         )  # fmt: skip
-        self.add("bound", "sum of V* - V against the theorem's bound", bound, s["regret"], blame)
+        self.add(
+            "bound", "sum of V* - V against the theorem's bound", bound, s["regret"], blame,
+            note=note,
+        )  # fmt: skip
         for name in ("regret", "bound"):
             if self.rows[name].verdict == "bug" and not self.promised:
                 self._excuse(name)

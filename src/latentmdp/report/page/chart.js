@@ -3,7 +3,8 @@
 //
 // options: { label, xLabel, yLabel, series, xLog, yLog, steps, height, yMin, yMax, x: how to write it,
 //            whole: x are whole numbers }
-// series: { name, tone, dash, x, y, low, high, thin, off, mark } (mark: one point with a symbol)
+// series: { name, tone, dash, x, y, low, high, upper, thin, off, mark } (low, high: a band over seeds;
+//         upper: the truth lies between y and it; mark: one point with a symbol)
 
 class Chart {
   constructor(host, options) {
@@ -66,7 +67,7 @@ class Chart {
     const [left, right, top, bottom] = [this.width < 520 ? 54 : 66, 30, 22, 42];
     const positive = (x, log) => x !== null && (!log || x > 0);
     const xs = this.shown.flatMap((s) => s.x).filter((x) => positive(x, xLog));
-    const ys = this.shown.flatMap((s) => [s.y, s.low ?? [], s.high ?? []].flat()).filter((y) => positive(y, yLog));
+    const ys = this.shown.flatMap((s) => [s.y, s.low ?? [], s.high ?? [], s.upper ?? []].flat()).filter((y) => positive(y, yLog));
     const least = (values, otherwise) => values.reduce((a, b) => Math.min(a, b), values.length ? Infinity : otherwise);
     const most = (values, otherwise) => values.reduce((a, b) => Math.max(a, b), values.length ? -Infinity : otherwise);
     let [low, high] = [least(ys, yLog ? 0.1 : 0), most(ys, 1)];
@@ -114,12 +115,14 @@ class Chart {
       picture.append(svg("path", { d: `M${x} ${y - 7} l7 7 l-7 7 l-7 -7 Z`, style: { fill: s.tone } }));
       return;
     }
-    if (s.low) {
-      const floor = yLog ? this.y.low : null;
-      const lows = s.low.map((y) => (y === null ? null : floor === null ? y : Math.max(y, floor)));
-      const outline = [...points(s.high), ...points(lows).reverse()];
-      picture.append(svg("polygon", { points: outline.map((p) => p.map((c) => c.toFixed(1)).join()).join(" "), style: { fill: s.tone, opacity: 0.16 } }));
-    }
+    const floor = yLog ? this.y.low : null;
+    const shade = (low, high, opacity, kind) => {
+      const lows = low.map((y) => (y === null ? null : floor === null ? y : Math.max(y, floor)));
+      const outline = [...points(high), ...points(lows).reverse()];
+      picture.append(svg("polygon", { class: kind, points: outline.map((p) => p.map((c) => c.toFixed(1)).join()).join(" "), style: { fill: s.tone, opacity } }));
+    };
+    if (s.upper) shade(s.y, s.upper, 0.09, "bracket");
+    if (s.low) shade(s.low, s.high, 0.16, "seeds");
     const line = points(s.y);
     if (line.length === 1) picture.append(svg("circle", { cx: line[0][0], cy: line[0][1], r: 4, style: { fill: s.tone } }));
     let path = "";
@@ -132,7 +135,7 @@ class Chart {
 
   // One sentence with the last values, for those who do not see the picture.
   ends() {
-    return this.shown.slice(0, 8).map((s) => `${s.name}: ${short(s.y[s.y.length - 1])}.`).join(" ");
+    return this.shown.slice(0, 8).map((s) => `${s.name}: ${this.written(s, s.x[s.x.length - 1], s.y[s.y.length - 1])}.`).join(" ");
   }
 
   point(event) {
@@ -169,13 +172,19 @@ class Chart {
       return ` (${short(valueAt(s.x, s.low, x, false))} – ${short(valueAt(s.x, s.high, x, false))})`;
     };
     this.tip.replaceChildren(element("b", {}, write(x)), ...found.map(({ s, y }) =>
-      element("div", {}, element("span", {}, element("i", { style: { background: s.tone } }), s.name), element("span", {}, short(y) + band(s)))));
+      element("div", {}, element("span", {}, element("i", { style: { background: s.tone } }), s.name), element("span", {}, this.written(s, this.cursor, y) + band(s)))));
     this.tip.hidden = false;
     const scale = this.picture.clientWidth / this.width;
     const right = this.x(x) * scale > this.picture.clientWidth / 2;
     this.tip.style.left = right ? "" : `${this.x(x) * scale + 12}px`;
     this.tip.style.right = right ? `${this.picture.clientWidth - this.x(x) * scale + 12}px` : "";
     this.tip.style.top = "12px";
+  }
+
+  // A value, and the other end of its bracket where there is one.
+  written(s, x, y) {
+    const upper = s.upper ? valueAt(s.x, s.upper, x, false) : null;
+    return upper === null || short(upper) === short(y) ? short(y) : `${short(y)} to ${short(upper)}`;
   }
 
   valueOf(s, x) {
@@ -196,7 +205,7 @@ class Chart {
     const write = this.options.x ?? short;
     const head = element("tr", {}, element("th", { scope: "col" }, this.options.xLabel), ...series.map((s) => element("th", { scope: "col", class: "number" }, s.name)));
     const rows = marks.map((x) => element("tr", {}, element("th", { scope: "row" }, write(x)), ...series.map((s) =>
-      element("td", { class: "number" }, short(s.mark && x !== s.x[0] ? null : this.valueOf(s, x))))));
+      element("td", { class: "number" }, s.mark && x !== s.x[0] ? short(null) : this.written(s, x, this.valueOf(s, x))))));
     const table = element("table", {}, element("caption", { class: "unseen" }, this.options.label), element("thead", {}, head), element("tbody", {}, ...rows));
     return element("details", {}, element("summary", { class: "small" }, "The same as a table"), element("div", { class: "scroll", tabindex: 0 }, table));
   }

@@ -6,7 +6,7 @@ const MANY = 8; // with more groups than this, the rest start switched off
 function groupSeries(groups, part) {
   const lines = groups.map((g, i) => ({
     name: g.label, tone: colour(i), dash: dash(i), x: g.curves.episode, y: g.curves[part].middle,
-    low: g.curves[part].low, high: g.curves[part].high, off: i >= MANY,
+    low: g.curves[part].low, high: g.curves[part].high, upper: g.curves[part].upper, off: i >= MANY,
   }));
   if (lines.length <= MANY) {
     lines.forEach((line, i) => { // one that lies on others is dashed, so that they show in its gaps
