@@ -20,7 +20,7 @@ def off_policy_command(
         str | None,
         typer.Option(
             "--behaviour", metavar="COLUMN", show_default=False,
-            help="Probability of the action that was taken (default: estimated per state).",
+            help="Probability of the action that was taken (default: estimated).",
         ),
     ] = None,
     method: Annotated[
@@ -66,6 +66,7 @@ def off_policy_command(
             "value": worth.value, "lower": worth.lower, "upper": worth.upper,
             "level": worth.level, "method": worth.method, "episodes": worth.episodes,
             "effective_episodes": worth.effective_episodes, "warning": worth.warning,
+            "behaviour": worth.behaviour,
         })  # fmt: skip
     else:
         print_text(str(worth))

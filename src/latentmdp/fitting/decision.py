@@ -92,10 +92,10 @@ class Decision:
             return ""
         if self.direct.warning:
             return f"Without a model {self.direct.warning}."
+        said = self.direct
         return (
-            "Without a model (doubly robust, behaviour estimated per state), the same episodes say "
-            f"{self.direct.value:.4g} [{self.direct.lower:.4g}, {self.direct.upper:.4g}] for the "
-            "policy with memory."
+            f"Without a model (doubly robust, behaviour {said.behaviour}), the same episodes say "
+            f"{said.value:.4g} [{said.lower:.4g}, {said.upper:.4g}] for the policy with memory."
         )
 
     @property
