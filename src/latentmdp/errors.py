@@ -30,6 +30,10 @@ class OffPolicyWarning(UserWarning):
     """A log says little or nothing about the policy that it was asked about."""
 
 
+class TransferWarning(UserWarning):
+    """A policy does not say all that it needs in a model with other names: that was filled in."""
+
+
 class ActionMaskWarning(UserWarning):
     """An environment masks actions that a learner may play: nobody said which are available."""
 

@@ -250,7 +250,10 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
         for name, x in (*decision.rows, *decision.differences)
     ]
     print_table(headers, rows)
-    for sentence in (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct):
+    for sentence in (
+        decision.promise, decision.how_judged, decision.how_filled, decision.how_cut,
+        decision.how_direct,
+    ):  # fmt: skip
         if sentence:
             print_text(sentence)
     if decision.memory.worth.assumed_steps > 0.01:

@@ -74,6 +74,17 @@ class Decision:
         )
 
     @property
+    def how_filled(self) -> str:
+        """What a policy does not say in the model that judges it, in sentences, or empty."""
+        plans = (("with memory", self.memory), ("without memory", self.markov))
+        return " ".join(
+            f"The episodes that judge show states, actions or rewards that the policy {kind} does "
+            f"not know: {'; '.join(plan.worth.filled)}."
+            for kind, plan in plans
+            if plan.worth.filled
+        )
+
+    @property
     def how_cut(self) -> str:
         """Whether the log's own episodes can be compared with policies, in a sentence if not."""
         if not self.cut_short:
@@ -150,7 +161,7 @@ class Decision:
             "memory_score": self.memory.score, "markov_score": self.markov.score,
             "delta": self.memory.delta,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
-            "judged_by": self.judged_by, "cut_short": self.cut_short,
+            "judged_by": self.judged_by, "cut_short": self.cut_short, "filled": self.how_filled,
             "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 

@@ -25,8 +25,9 @@ from latentmdp.fitting.names import Names
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import CHUNK_ROWS, open_log
 from latentmdp.fitting.tally import Tally
+from latentmdp.fitting.worth import in_model
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, as_policy
+from latentmdp.policy import PolicyGraph
 
 FEW_EPISODES = 10.0  # effective episodes below which an interval means little
 NEVER_SEEN = 2**31  # the symbol of a reward that the model cannot pay: the policy forgets
@@ -104,7 +105,7 @@ def off_policy(
     if on_bad not in ("raise", "skip"):
         raise ModelError(f"on_bad must be raise or skip; it is {on_bad!r}")
     known = _model_of(policy, model)
-    graph = as_policy(known, policy)
+    graph, filled = in_model(policy, known)
     column = behaviour if isinstance(behaviour, str) else None
     columns = Columns(
         episode, state, action, reward, context, step, next_state, terminated, truncated,
@@ -135,7 +136,7 @@ def off_policy(
         value, lower, upper = np.nan, -np.inf, np.inf
     warning = "; ".join(filter(None, (
         _warning(scores.weight, effective), made.warning, _impossible(value, known, factor),
-        _cut_short(episodes, known.H),
+        _cut_short(episodes, known.H), *filled,
     )))  # fmt: skip
     if warning:
         warnings.warn(warning, OffPolicyWarning, stacklevel=2)

@@ -23,8 +23,8 @@ from latentmdp.fitting.exact_sums import REWARD_TOP, total
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
 from latentmdp.model import LatentMDP
-from latentmdp.numbering import from_model_to_model
-from latentmdp.policy import as_policy
+from latentmdp.policy import PolicyGraph, as_policy
+from latentmdp.policy_transfer import transfer
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -50,6 +50,7 @@ class Worth:
     draws: Floats = field(repr=False)  # (n,) the value in each draw, unseen rows as assumed
     worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
     best: Floats = field(repr=False)  # (n,) and at their best
+    filled: tuple[str, ...] = ()  # what a policy of another model does not say here (`transfer`)
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -59,7 +60,7 @@ class Worth:
         text = f"{self.value:.6g} [{self.lower:.6g}, {self.upper:.6g}] at {self.level:.0%}"
         if self.assumed_steps > 0.0:
             text += f"; {self.assumed_steps:.3g} steps of an episode rest on assumptions"
-        return text
+        return "; ".join((text, *self.filled))
 
 
 def worth_of(
@@ -69,10 +70,7 @@ def worth_of(
     check_share("level", level)
     if draws < 2:
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
-    graph = as_policy(fit.model, policy)
-    other = graph.model
-    if isinstance(other, LatentMDP) and other is not fit.model and other.observe_rewards:
-        graph = from_model_to_model(graph, other, fit.model)  # of another part of the log, say
+    graph, filled = in_model(policy, fit.model)
     found = evaluate(fit.model, graph)
     steps = float(row_reach(fit, graph)[fit.estimate.unseen].sum())
     open_rows = UnseenRows(fit.estimate, graph) if steps > 0.0 else None
@@ -95,8 +93,17 @@ def worth_of(
     context_lower, context_upper = ends(worst, best, level)
     return Worth(
         found.value, float(lower), float(upper), level, found.contexts, context_lower,
-        context_upper, steps, values, low, high,
+        context_upper, steps, values, low, high, filled,
     )  # fmt: skip
+
+
+def in_model(policy: Any, model: LatentMDP) -> tuple[PolicyGraph, tuple[str, ...]]:
+    """The policy in the numbers of the model, by names and rewards, and what was filled in."""
+    own = getattr(getattr(policy, "policy", policy), "model", None)
+    if isinstance(own, LatentMDP):
+        found = transfer(policy, model)
+        return found.policy, found.filled
+    return as_policy(model, policy), ()
 
 
 def ends(low: Floats, high: Floats, level: float) -> tuple[Any, Any]:

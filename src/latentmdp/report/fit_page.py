@@ -100,12 +100,9 @@ def _short(fit: Fit, decision: Decision) -> Markup:
         [(name, *interval) for name, interval in decision.rows],
         f"Values with {decision.level:.0%} intervals",
     )
-    judged = " ".join(
-        filter(
-            None,
-            (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct),
-        )
-    )
+    sentences = (decision.promise, decision.how_judged, decision.how_filled, decision.how_cut,
+                 decision.how_direct)  # fmt: skip
+    judged = " ".join(filter(None, sentences))
     return section("short", "In short", tag("p", verdict, warning), tag("p", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
