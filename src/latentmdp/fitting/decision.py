@@ -21,14 +21,16 @@ from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.objectives import FitPlan, parse_objective, plan_fit
 from latentmdp.fitting.off_policy import OffPolicyEstimate
 from latentmdp.fitting.problems import counted
-from latentmdp.fitting.worth import ends, logged_return, worth_of
+from latentmdp.fitting.worth import ends, fewest_draws, logged_return, worth_of
 from latentmdp.planning.baselines import knowing_the_context
+from latentmdp.planning.budget import Budget
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
     from latentmdp.policy import PolicyGraph
 
 DRAWS = 400
+PLANNING = 0.75  # of the time limit, with what the two policies are worth; the rest is to compare
 
 
 class Interval(NamedTuple):
@@ -178,14 +180,17 @@ def decide(
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Decision:
-    """Plan with and without memory and compare. `time_limit`: seconds for both plans.
+    """Plan with and without memory and compare. `time_limit`: seconds for all of it.
+
+    Where time is short, all values come from fewer draws, the same ones for all of them.
 
     `delta` and `reward_range` are of the objective `pessimistic`, as in `plan_fit`.
     """
     options: dict[str, Any] = {
-        "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
+        "level": level, "draws": draws, "seed": seed, "time_limit": time_limit * PLANNING / 2,
         "gap": 0.001, "delta": delta, "reward_range": reward_range,
     }  # fmt: skip
+    budget = Budget(time_limit, None)
     progress("planning without memory")
     markov = plan_fit(fit, objective, "markov", **options)
     progress("planning with memory")
@@ -197,25 +202,36 @@ def decide(
     if fit.held_out is not None:
         progress("judging by the episodes held out")
         judge = fit.held_out
+        last = _part(budget, 3)
         markov, memory = (
-            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed))
+            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed, last))
             for plan in (markov, memory)
         )
     progress("what knowing the context would add")
-    known = np.array([knowing_the_context(m) for m in draw_models(judge.estimate, draws, seed)])
+    found: list[float] = []
+    together = min(len(markov.worth.draws), len(memory.worth.draws))
+    for model in draw_models(judge.estimate, together, seed):
+        found.append(knowing_the_context(model))
+        if len(found) >= fewest_draws(level) and budget.reason():
+            break
+    known = np.array(found)
     best = knowing_the_context(judge.model)
+    of_markov, of_memory, worst, best_of_memory = (
+        x[: len(known)]
+        for x in (markov.worth.draws, memory.worth.draws, memory.worth.worst, memory.worth.best)
+    )
     logged = Interval(*logged_return(judge, level))
-    noise = np.random.default_rng(seed).standard_normal(draws)
+    noise = np.random.default_rng(seed).standard_normal(len(known))
     spread = (logged.upper - logged.lower) / 2 / _normal(level)
     worth = memory.worth
     return Decision(
         memory, markov, logged,
         _interval(best, known, level),
-        _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
-        _interval(max(best - worth.value, 0.0), np.maximum(known - worth.draws, 0.0), level),
+        _interval(worth.value - markov.worth.value, of_memory - of_markov, level),
+        _interval(max(best - worth.value, 0.0), np.maximum(known - of_memory, 0.0), level),
         Interval(worth.value - logged.value, *map(float, ends(
-            worth.worst - logged.value - spread * noise,
-            worth.best - logged.value - spread * noise, level,
+            worst - logged.value - spread * noise,
+            best_of_memory - logged.value - spread * noise, level,
         ))),
         level, fit.episodes, 0 if judge is fit else judge.episodes,
         int(judge.log.cut[: judge.model.H].sum()),
@@ -275,6 +291,11 @@ def table_lines(fit: Fit, policy: PolicyGraph) -> list[tuple[str, str]]:
             ]  # fmt: skip
             lines.append((states[s], actions[parts[0][0]] if len(parts) == 1 else ", ".join(words)))
     return lines
+
+
+def _part(budget: Budget, parts: int) -> float | None:
+    """An equal part of the time that is left."""
+    return None if budget.left is None else max(budget.left, 0.0) / parts
 
 
 def _of(plan: FitPlan) -> Interval:
