@@ -22,7 +22,7 @@ from latentmdp.errors import ModelError, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.reward_bounds import reward_bounds
-from latentmdp.fitting.worth import Worth, fewest_draws, worth_of
+from latentmdp.fitting.worth import Worth, worth_of
 from latentmdp.optimism.pessimistic import pessimistic_plan
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.plan import Plan, plan
