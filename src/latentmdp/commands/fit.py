@@ -12,7 +12,7 @@ import typer
 from latentmdp.commands import _log_options as log_option
 from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.errors import ModelError, OffPolicyWarning, check_share
+from latentmdp.errors import MixtureWarning, ModelError, OffPolicyWarning, check_share
 
 if TYPE_CHECKING:
     from latentmdp.fitting import Fit
@@ -158,12 +158,14 @@ def fit_command(
             "terminated": terminated,
             "truncated": truncated,
         }
-        found = fit(
-            table, **columns, horizon=horizon, prior=prior, unseen=unseen, on_bad=on_bad,
-            contexts=contexts, holdout=holdout,
-            observe_rewards=None if hidden_rewards is None else not hidden_rewards,
-            discount=discount,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MixtureWarning)  # the summary says it
+            found = fit(
+                table, **columns, horizon=horizon, prior=prior, unseen=unseen, on_bad=on_bad,
+                contexts=contexts, holdout=holdout,
+                observe_rewards=None if hidden_rewards is None else not hidden_rewards,
+                discount=discount,
+            )  # fmt: skip
         if out is not None:
             save(found.model, out)
         if plan:

@@ -68,6 +68,12 @@ class Fit:
         """Episodes that were counted."""
         return int(self.log.starts.sum())
 
+    @property
+    def verdict(self) -> str:
+        """Whether a log without contexts shows as many as were guessed; empty if none were."""
+        found = None if self.mixture is None else self.mixture.verdict
+        return "" if found is None else str(found)
+
     def summary(self, policy: PolicyGraph | None = None) -> Summary:
         """What the data say and where they are thin; `str()` of it is for people.
 
@@ -101,6 +107,7 @@ class Fit:
         return (
             f"Fit({self.episodes:,} episodes, {self.rows:,} rows: {m.M} contexts, {m.S} states, "
             f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g})"
+            f"{f'. {self.verdict}' if self.verdict else ''}"
         )
 
 

@@ -74,6 +74,7 @@ class Summary:
     thin: tuple[ThinPlace, ...]
     thin_reach: float  # expected steps in rows with fewer than THIN visits
     advice: str = ""  # what would be more careful
+    verdict: str = ""  # whether a log without contexts shows as many as were guessed
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -96,6 +97,8 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """Line by line."""
         yield self.title
+        if self.verdict:
+            yield self.verdict
         yield self.rewards
         for sentence in self.said:
             yield f"said   {sentence}"
@@ -180,6 +183,7 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         thin=tuple(_thin_place(fit, int(row), reach, visits) for row in thin[:1000]),
         thin_reach=float(reach[thin].sum()),
         advice=THIN_ADVICE if fit.assumed.prior == 0.0 and len(thin) else "",
+        verdict=fit.verdict,
     )
 
 

@@ -103,7 +103,8 @@ def _short(fit: Fit, decision: Decision) -> Markup:
     sentences = (decision.promise, decision.how_judged, decision.how_filled, decision.how_cut,
                  decision.how_direct)  # fmt: skip
     judged = " ".join(filter(None, sentences))
-    return section("short", "In short", tag("p", verdict, warning), tag("p", judged),
+    kinds = tag("p", tag("strong", fit.verdict)) if fit.verdict else ""
+    return section("short", "In short", kinds, tag("p", verdict, warning), tag("p", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
 
