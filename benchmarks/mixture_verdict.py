@@ -38,7 +38,6 @@ KINDS = {
     "apart by 0.8": (two_types(0.8, 10), 300),
     "apart by 0.4": (two_types(0.4, 10), 300),
     "apart by 0.2": (two_types(0.2, 10), 300),
-    "apart by 0.2, 2,000 episodes": (two_types(0.2, 10), 2000),
     "one context": (two_types(0.0, 10), 300),
     "0.79 to 0.21, apart by 0.4": (unbalanced(two_types(0.4, 10), [0.79, 0.21]), 300),
     "0.79 to 0.21, 480 thin rows": (thin(), 1000),

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
@@ -150,7 +149,7 @@ def held_out_likelihoods(
         training = data._replace(counts=data.counts[~out])
         mixture = fit_mixture(training, contexts, seed, starts, prior, tolerance=tolerance)
         theta = _backed_off(training, mixture.membership, prior)
-        found[out] = logsumexp(_joint(data.counts[out], mixture.w, theta), axis=1)
+        found[out] = _log_sum(_joint(data.counts[out], mixture.w, theta))
     return found
 
 
@@ -158,7 +157,7 @@ def memberships(data: EpisodeCounts, mixture: Mixture) -> Floats:
     """`(E, M)` probability of each context given the whole episode, by a mixture fitted before."""
     theta = np.where(mixture.theta > 0.0, mixture.theta, TINY)  # outcomes that it has not seen
     joint = _joint(data.counts, mixture.w, theta)
-    found: Floats = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    found: Floats = np.exp(joint - _log_sum(joint)[:, None])
     return found
 
 
@@ -191,7 +190,7 @@ def _climb(
         labelled = np.flatnonzero(known != UNKNOWN)
         others = np.arange(joint.shape[1]) != known[labelled, None]
         joint[labelled] = np.where(others, -np.inf, joint[labelled])
-        per_episode = logsumexp(joint, axis=1)
+        per_episode = _log_sum(joint)
         likelihood = float(per_episode.sum())
         with np.errstate(divide="ignore"):
             penalty = prior * float(np.log(theta).sum()) if prior > 0.0 else 0.0
@@ -225,6 +224,15 @@ def _joint(counts: csr_array, w: Floats, theta: Floats) -> Floats:
         log_w, log_theta = np.log(w), np.log(theta)
     # Where theta is 0 the logarithm is -inf; sparse products touch seen outcomes alone.
     return np.asarray(counts @ log_theta.T) + log_w
+
+
+def _log_sum(joint: Floats) -> Floats:
+    """`(E,)` the logarithm of the sum of exponentials; -inf where all are."""
+    top = joint.max(axis=1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(np.exp(joint - safe[:, None]).sum(axis=1)) + safe
+    return found
 
 
 def _with_labels(membership: Floats, known: Ints) -> Floats:
