@@ -1,5 +1,6 @@
 """How the actions of a log were chosen: estimated from it, given, and tested for history."""
 
+import json
 import warnings
 from collections import defaultdict
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
+from latentmdp.cli import run
 from latentmdp.errors import ModelError, OffPolicyWarning
 from latentmdp.fitting import behaviour as parts
 from latentmdp.fitting.behaviour import CHAINS, FOLDS, SMOOTHING, estimated_behaviour
@@ -222,3 +224,33 @@ def test_a_value_that_no_policy_can_have_is_said_to_be_impossible(model):
     with pytest.warns(OffPolicyWarning, match="is impossible"):
         found = lm.off_policy(log, plan, "chance", "pdis")
     assert found.value > model.max_return
+
+
+def test_the_command_takes_a_policy_and_says_what_was_assumed(model, tmp_path, capsys):
+    plan = lm.plan(model)
+    log = lm.rollout(model, plan, episodes=100, seed=0).drop(columns="belief")
+    log.to_csv(tmp_path / "log.csv", index=False)
+    lm.save(model, tmp_path / "model.npz")
+    lm.save_policy(plan.policy, tmp_path / "policy.json")
+    words = ["off-policy", *(str(tmp_path / x) for x in ("log.csv", "model.npz", "policy.json"))]
+    assert run([*words, "--behaviour", str(tmp_path / "policy.json"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["behaviour"] == "given by a policy"
+    assert found["effective_episodes"] == pytest.approx(100)
+    assert run(words) == 0
+    assert "behaviour estimated by" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_table_may_leave_out_the_end_that_fit_adds(model):
+    """The log has three states; its fit has the end of episodes as a fourth."""
+    behaviour = random_behaviour(model, (1, None, None))
+    log = made_by(model, behaviour, 400)
+    log = log[log["step"] < 1 + log["episode"] % 4].drop(columns="next_state")
+    found = lm.fit(log)
+    assert found.model.S == 4
+    table = np.zeros((found.model.H, found.model.S), dtype=int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OffPolicyWarning)
+        given, by_column = (lm.off_policy(log, table, x, "pdis", model=found.model)
+                            for x in (behaviour[0], "chance"))  # fmt: skip
+    assert given.value == pytest.approx(by_column.value)

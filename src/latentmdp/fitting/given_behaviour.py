@@ -12,6 +12,7 @@ from latentmdp.fitting import estimators
 from latentmdp.fitting.behaviour import Behaviour
 from latentmdp.fitting.episodes import Episodes
 from latentmdp.fitting.estimators import LoggedSteps
+from latentmdp.fitting.fits import END
 from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph, as_policy
 
@@ -66,6 +67,10 @@ def _by_table(episodes: Episodes, given: Any, model: LatentMDP) -> tuple[Floats,
     index: dict[tuple[int, ...], tuple[Ints, ...]] = {
         (S, A): (), (M, S, A): (context,), (H, M, S, A): (step, context)
     }  # fmt: skip
+    named = model.state_names
+    if named is not None and named[-1] == END and table.ndim > 1 and table.shape[-2] == S - 1:
+        # as the log has states: nobody acts at the end
+        table = np.concatenate([table, np.zeros_like(table[..., :1, :])], axis=-2)
     if table.shape not in index:
         raise ModelError(
             f"behaviour must be a column's name or have the shape {(S, A)} (by state), {(M, S, A)} "
