@@ -36,7 +36,7 @@ def larger(model, leak, rng):
     P, R, nu = np.zeros((M, S + 1, A, S + 1)), np.zeros((M, S + 1, A)), np.zeros((M, S + 1))
     P[:, 1:, :, 1:], P[:, 1:, :, 0] = model.P * (1.0 - leak), leak
     P[:, 0] = rng.dirichlet(np.ones(S + 1), size=(M, A))
-    R[:, 1:], R[:, 0] = model.R, rng.random((M, A)) / model.H
+    R[:, 1:], R[:, 0] = model.R, rng.random((M, A)) / 4
     nu[:, 1:] = model.nu
     return lm.LatentMDP.from_arrays(
         P, R, model.w, nu, model.H, max_return=None, state_names=("new", *model.state_names),
@@ -199,6 +199,10 @@ def test_stationary_policies_keep_their_circles():
     found = lm.transfer(plan, other)
     assert found.policy.stationary
     assert lm.evaluate(other, found).value == pytest.approx(plan.lower)
+    short = larger(model.replace(horizon=3, max_return=None), 0.1, rng)  # with a last step
+    moved = lm.transfer(plan, short)
+    assert moved.policy.H == 3
+    assert 0.0 < moved.steps < 3.0
 
 
 def test_numbers_are_the_names_of_a_model_without_names():

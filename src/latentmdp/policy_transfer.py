@@ -84,6 +84,7 @@ def transfer(policy: Any, model: LatentMDP, source: LatentMDP | None = None) -> 
     else:
         unknown = 0
     reach = reach_weights(model, moved).sum(axis=1)
+    reach = reach.reshape(-1, moved.N).sum(axis=0)  # a stationary policy is played step by step
     filled = []
     if missing.any():
         which_states = np.flatnonzero(states < 0)
