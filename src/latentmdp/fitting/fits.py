@@ -153,7 +153,8 @@ def fit(
     and judge it by the other.
 
     `contexts`: their number, where some episodes or all (`context=None`) have no label; the missing
-    ones are guessed (`unlabelled.py`), from random starts that `seed` draws.
+    ones are guessed (`unlabelled.py`), from starts that `seed` draws; `verdict` says whether the
+    data show so many.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"episode": [1, 1, 2, 2], "context": ["ok", "ok", "worn", "worn"],
