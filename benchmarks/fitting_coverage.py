@@ -31,9 +31,10 @@ DRAWS = 200
 
 
 def random_log(
-    model: lm.LatentMDP, episodes: int, rng: np.random.Generator, noise: float = 0.0
-) -> pd.DataFrame:
-    """Episodes with uniformly random actions, all at once."""
+    model: lm.LatentMDP, episodes: int, rng: np.random.Generator, noise: float = 0.0,
+    behaviour: np.ndarray | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """Episodes with uniformly random actions, or by `behaviour (H, M, S, A)`, all at once."""
     start = np.cumsum(model.nu, axis=1)
     ends = np.add.reduceat(model.prob, model.indptr[:-1])
     total = np.cumsum(model.prob / np.repeat(ends, np.diff(model.indptr)))
@@ -41,7 +42,11 @@ def random_log(
     s = (start[m] < rng.random((episodes, 1))).sum(axis=1).clip(max=model.S - 1)
     parts = []
     for t in range(model.H):
-        a = rng.integers(0, model.A, episodes)
+        if behaviour is None:
+            a = rng.integers(0, model.A, episodes)
+        else:
+            below = np.cumsum(behaviour[t, m, s], axis=1)[:, :-1]
+            a = (below <= rng.random((episodes, 1))).sum(axis=1)
         row = (m * model.S + s) * model.A + a
         base = np.where(model.indptr[row] > 0, total[np.maximum(model.indptr[row] - 1, 0)], 0.0)
         i = np.searchsorted(total, base + rng.random(episodes))

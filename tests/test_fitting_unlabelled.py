@@ -47,6 +47,7 @@ def test_contexts_are_recovered_where_they_differ(world, log):
     assert any("nothing guarantees" in sentence for sentence in found.said)
 
 
+@pytest.mark.filterwarnings("ignore::latentmdp.errors.MixtureWarning")  # of three contexts
 def test_bic_prefers_the_true_number(log):
     bic = [
         lm.fit(log.drop(columns="context"), context=None, contexts=m).mixture.bic for m in (1, 2, 3)

@@ -23,7 +23,8 @@ LAYERS = [
     | {"outcome_table", "frames", "to_frame", "units", "labels", "building", "model_rows"},
     {"cursor", "policy", "policy_expand", "policy_dot", "belief", "formats", "builtin_domains"}
     | {"numbering", "sampling", "policy_stationary", "policy_frame", "evaluation_stationary"}
-    | {"alpha_vectors", "folding", "policy_fold", "policy_check", "policy_simplify"},
+    | {"alpha_vectors", "folding", "policy_fold", "policy_check", "policy_simplify"}
+    | {"policy_transfer"},
     {"evaluation", "drawing", "environments", "trajectories", "datasets"},
     {"planning", "advice"},
     {"optimism"},

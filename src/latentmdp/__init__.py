@@ -14,6 +14,7 @@ _HOME = {
     "Layout": "labels",
     "TimedLatentMDP": "timed",
     "PolicyGraph": "policy",
+    "transfer": "policy_transfer",
     "Cursor": "cursor",
     "initial_belief": "belief",
     "update_belief": "belief",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from latentmdp.optimism import optimistic_plan, pessimistic_plan, pessimistic_value
     from latentmdp.planning.plan import Plan, plan
     from latentmdp.policy import PolicyGraph
+    from latentmdp.policy_transfer import transfer
     from latentmdp.report import write_report
     from latentmdp.theory.audit import audit
     from latentmdp.theory.bounds import lower_bound, predecessor_bound, upper_bound

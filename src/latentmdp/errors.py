@@ -39,6 +39,14 @@ class OffPolicyWarning(UserWarning):
     """A log says little or nothing about the policy that it was asked about."""
 
 
+class MixtureWarning(UserWarning):
+    """A log without contexts does not show as many kinds of episodes as were asked for."""
+
+
+class TransferWarning(UserWarning):
+    """A policy does not say all that it needs in a model with other names: that was filled in."""
+
+
 class ActionMaskWarning(UserWarning):
     """An environment masks actions that a learner may play: nobody said which are available."""
 

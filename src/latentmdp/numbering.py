@@ -75,22 +75,57 @@ def _checked(meanings: Ints, model: LatentMDP) -> Ints:
     return meanings[meanings[:, 3] >= 0]
 
 
-def from_model_to_model(policy: "PolicyGraph", old: LatentMDP, new: LatentMDP) -> "PolicyGraph":
-    """A policy in the numbers of `old` in those of `new`: rewards that both can pay are the same.
+def from_model_to_model(
+    policy: "PolicyGraph",
+    old: LatentMDP,
+    new: LatentMDP,
+    states: Ints | None = None,
+    actions: Ints | None = None,
+) -> "PolicyGraph":
+    """A policy with the reward numbers of `old` in those of `new`: equal rewards are the same.
 
-    Successors on rewards that only one of them pays are left out. `O(outcomes of new)`, in Python.
+    Successors on rewards that only one of them pays are left out. `states (new.S,)` and
+    `actions (new.A,)`: which number the policy's states and actions, those of `new`, have in `old`
+    (default: the same). `O(outcomes of new where the policy has successors)`, in Python.
     """
+    return _renumbered(policy, new, _checked(_meanings(policy, old, new, states, actions), new))
+
+
+def unknown_observations(
+    policy: "PolicyGraph", old: LatentMDP, new: LatentMDP, states: Ints, actions: Ints
+) -> int:
+    """How many observations of `new`, where the policy has successors, `old` cannot show."""
+    return int((_meanings(policy, old, new, states, actions, only_next=False)[:, 3] < 0).sum())
+
+
+def _meanings(
+    policy: "PolicyGraph",
+    old: LatentMDP,
+    new: LatentMDP,
+    states: Ints | None,
+    actions: Ints | None,
+    only_next: bool = True,
+) -> Ints:
+    """`(n, 4)` for `_renumbered`, where the policy has successors on that next state, or on any."""
+    states = np.arange(new.S) if states is None else states
+    actions = np.arange(new.A) if actions is None else actions
+    owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
+    wanted = policy.state[owner] * new.A + policy.action[owner]
     pair = _pair(new)
-    seen = np.stack([pair, new.next, new.symbol, new.reward], axis=1)
+    place = pair * new.S + new.next
+    if only_next:
+        asked = np.isin(place, wanted * new.S + policy.next)
+    else:
+        asked = np.isin(pair, wanted)
+    seen = np.stack([pair, new.next, new.symbol, new.reward], axis=1)[asked]
     distinct = np.unique(seen, axis=0)
     places = distinct[:, :3].astype(np.int64)
-    own = np.array(
-        [
-            old.symbol_of(*divmod(int(place), new.A), int(nxt), reward)
-            for (place, nxt, _), reward in zip(places, distinct[:, 3], strict=True)
-        ]
-    )
-    return _renumbered(policy, new, _checked(np.column_stack([places, own]), new))
+    own = np.full(len(places), -1)
+    for i, ((at, nxt, _), reward) in enumerate(zip(places, distinct[:, 3], strict=True)):
+        s, a, n = states[at // new.A], actions[at % new.A], states[nxt]
+        if min(s, a, n) >= 0:
+            own[i] = old.symbol_of(int(s), int(a), int(n), reward)
+    return np.column_stack([places, own])
 
 
 def _renumbered(policy: "PolicyGraph", model: LatentMDP, meanings: Ints) -> "PolicyGraph":

@@ -10,6 +10,7 @@ them, in circles too, and there is one default node per state. It is what models
 are played with (`H` is `math.inf`); in a model with one it is played until then.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -24,7 +25,7 @@ from latentmdp.belief import initial_belief, update_belief
 from latentmdp.canonical import Ints
 from latentmdp.cursor import Cursor
 from latentmdp.either_kind import AnyModel
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, TransferWarning
 from latentmdp.horizons import WITHOUT_END, is_infinite
 from latentmdp.numbering import Numbering, in_numbers_of
 from latentmdp.policy_check import check_graph, check_range, check_shapes, indices
@@ -462,10 +463,19 @@ def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
 def as_policy(model: "AnyModel", given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
-    A table has the shape `(H, S)`, or `(S,)` for the same actions at every step.
+    A table has the shape `(H, S)`, or `(S,)` for the same actions at every step. A graph that was
+    made for a model with other names, or other available actions, is transferred by names
+    (`policy_transfer.py`), with a warning where something had to be filled in.
     """
     policy = getattr(given, "policy", given)
     if isinstance(policy, PolicyGraph):
+        from latentmdp.policy_transfer import needs_transfer, transfer  # which makes a PolicyGraph
+
+        if needs_transfer(policy, model):
+            found = transfer(policy, model)  # type: ignore[arg-type]
+            if found.filled:
+                warnings.warn(str(found), TransferWarning, stacklevel=3)
+            return found.policy
         return fitted(model, policy)
     try:
         actions = np.asarray(policy)

@@ -12,7 +12,7 @@ import typer
 from latentmdp.commands import _log_options as log_option
 from latentmdp.commands._common import AsJson, some_path, whole_number
 from latentmdp.commands._output import print_json, print_table, print_text, working
-from latentmdp.errors import ModelError, OffPolicyWarning, check_share
+from latentmdp.errors import MixtureWarning, ModelError, OffPolicyWarning, check_share
 
 if TYPE_CHECKING:
     from latentmdp.fitting import Fit
@@ -175,12 +175,14 @@ def fit_command(
             "casefold": casefold,
             "date_format": date_format,
         }
-        found = fit(
-            table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
-            holdout=holdout,
-            observe_rewards=None if hidden_rewards is None else not hidden_rewards,
-            discount=discount, rewards=rewards,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MixtureWarning)  # the summary says it
+            found = fit(
+                table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
+                holdout=holdout,
+                observe_rewards=None if hidden_rewards is None else not hidden_rewards,
+                discount=discount, rewards=rewards,
+            )  # fmt: skip
         if out is not None:
             save(found.model, out)
         if plan:
@@ -266,7 +268,10 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
         for name, x in (*decision.rows, *decision.differences)
     ]
     print_table(headers, rows)
-    for sentence in (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct):
+    for sentence in (
+        decision.promise, decision.how_judged, decision.how_filled, decision.how_cut,
+        decision.how_direct,
+    ):  # fmt: skip
         if sentence:
             print_text(sentence)
     if decision.memory.worth.assumed_steps > 0.01:

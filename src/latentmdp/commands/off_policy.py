@@ -1,6 +1,6 @@
 """`latentmdp off-policy LOG MODEL POLICY`: what past episodes say about another policy."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,8 +21,8 @@ def off_policy_command(
     behaviour: Annotated[
         str | None,
         typer.Option(
-            "--behaviour", metavar="COLUMN", show_default=False,
-            help="Probability of the action that was taken (default: estimated per state).",
+            "--behaviour", metavar="COLUMN or POLICY", show_default=False,
+            help="Probability of the action taken, or the policy that made LOG (else estimated).",
         ),
     ] = None,
     method: Annotated[
@@ -61,9 +61,12 @@ def off_policy_command(
 
     found = read_model(model)
     graph = load_policy(policy, found)
+    made_by: Any = behaviour
+    if behaviour is not None and behaviour.endswith((".json", ".npz")):
+        made_by = load_policy(behaviour, found)
     with working("reading the log"):
         worth = off_policy(
-            log, graph, behaviour, method, level, model=found, context=context, episode=episode,
+            log, graph, made_by, method, level, model=found, context=context, episode=episode,
             state=state, action=action, reward=reward, step=step, next_state=next_state,
             terminated=terminated, truncated=truncated, on_bad=on_bad,
             duplicates=duplicates, strip=strip, casefold=casefold, date_format=date_format,
@@ -74,6 +77,7 @@ def off_policy_command(
             "value": worth.value, "lower": worth.lower, "upper": worth.upper,
             "level": worth.level, "method": worth.method, "episodes": worth.episodes,
             "effective_episodes": worth.effective_episodes, "warning": worth.warning,
+            "behaviour": worth.behaviour,
         })  # fmt: skip
     else:
         print_text(str(worth))

@@ -21,14 +21,16 @@ from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.objectives import FitPlan, parse_objective, plan_fit
 from latentmdp.fitting.off_policy import OffPolicyEstimate
 from latentmdp.fitting.problems import counted
-from latentmdp.fitting.worth import ends, logged_return, worth_of
+from latentmdp.fitting.worth import ends, fewest_draws, logged_return, worth_of
 from latentmdp.planning.baselines import knowing_the_context
+from latentmdp.planning.budget import Budget
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
     from latentmdp.policy import PolicyGraph
 
 DRAWS = 400
+PLANNING = 0.75  # of the time limit, with what the two policies are worth; the rest is to compare
 
 
 class Interval(NamedTuple):
@@ -74,6 +76,17 @@ class Decision:
         )
 
     @property
+    def how_filled(self) -> str:
+        """What a policy does not say in the model that judges it, in sentences, or empty."""
+        plans = (("with memory", self.memory), ("without memory", self.markov))
+        return " ".join(
+            f"The episodes that judge show states, actions or rewards that the policy {kind} does "
+            f"not know: {'; '.join(plan.worth.filled)}."
+            for kind, plan in plans
+            if plan.worth.filled
+        )
+
+    @property
     def how_cut(self) -> str:
         """Whether the log's own episodes can be compared with policies, in a sentence if not."""
         if not self.cut_short:
@@ -92,10 +105,10 @@ class Decision:
             return ""
         if self.direct.warning:
             return f"Without a model {self.direct.warning}."
+        said = self.direct
         return (
-            "Without a model (doubly robust, behaviour estimated per state), the same episodes say "
-            f"{self.direct.value:.4g} [{self.direct.lower:.4g}, {self.direct.upper:.4g}] for the "
-            "policy with memory."
+            f"Without a model (doubly robust, behaviour {said.behaviour}), the same episodes say "
+            f"{said.value:.4g} [{said.lower:.4g}, {said.upper:.4g}] for the policy with memory."
         )
 
     @property
@@ -154,7 +167,7 @@ class Decision:
             "memory_score": self.memory.score, "markov_score": self.markov.score,
             "delta": self.memory.delta, "status": self.memory.status, "doubt": self.memory.doubt,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
-            "judged_by": self.judged_by, "cut_short": self.cut_short,
+            "judged_by": self.judged_by, "cut_short": self.cut_short, "filled": self.how_filled,
             "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 
@@ -171,14 +184,17 @@ def decide(
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Decision:
-    """Plan with and without memory and compare. `time_limit`: seconds for both plans.
+    """Plan with and without memory and compare. `time_limit`: seconds for all of it.
+
+    Where time is short, all values come from fewer draws, the same ones for all of them.
 
     `delta` and `reward_range` are of the objective `pessimistic`, as in `plan_fit`.
     """
     options: dict[str, Any] = {
-        "level": level, "draws": draws, "seed": seed, "time_limit": time_limit / 2,
+        "level": level, "draws": draws, "seed": seed, "time_limit": time_limit * PLANNING / 2,
         "gap": 0.001, "delta": delta, "reward_range": reward_range,
     }  # fmt: skip
+    budget = Budget(time_limit, None)
     progress("planning without memory")
     markov = plan_fit(fit, objective, "markov", **options)
     progress("planning with memory")
@@ -190,25 +206,36 @@ def decide(
     if fit.held_out is not None:
         progress("judging by the episodes held out")
         judge = fit.held_out
+        last = _part(budget, 3)
         markov, memory = (
-            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed))
+            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed, last))
             for plan in (markov, memory)
         )
     progress("what knowing the context would add")
-    known = np.array([knowing_the_context(m) for m in draw_models(judge.estimate, draws, seed)])
+    found: list[float] = []
+    together = min(len(markov.worth.draws), len(memory.worth.draws))
+    for model in draw_models(judge.estimate, together, seed):
+        found.append(knowing_the_context(model))
+        if len(found) >= fewest_draws(level) and budget.reason():
+            break
+    known = np.array(found)
     best = knowing_the_context(judge.model)
+    of_markov, of_memory, worst, best_of_memory = (
+        x[: len(known)]
+        for x in (markov.worth.draws, memory.worth.draws, memory.worth.worst, memory.worth.best)
+    )
     logged = Interval(*logged_return(judge, level))
-    noise = np.random.default_rng(seed).standard_normal(draws)
+    noise = np.random.default_rng(seed).standard_normal(len(known))
     spread = (logged.upper - logged.lower) / 2 / _normal(level)
     worth = memory.worth
     return Decision(
         memory, markov, logged,
         _interval(best, known, level),
-        _interval(worth.value - markov.worth.value, worth.draws - markov.worth.draws, level),
-        _interval(max(best - worth.value, 0.0), np.maximum(known - worth.draws, 0.0), level),
+        _interval(worth.value - markov.worth.value, of_memory - of_markov, level),
+        _interval(max(best - worth.value, 0.0), np.maximum(known - of_memory, 0.0), level),
         Interval(worth.value - logged.value, *map(float, ends(
-            worth.worst - logged.value - spread * noise,
-            worth.best - logged.value - spread * noise, level,
+            worst - logged.value - spread * noise,
+            best_of_memory - logged.value - spread * noise, level,
         ))),
         level, fit.episodes, 0 if judge is fit else judge.episodes,
         int(judge.log.cut[: judge.model.H].sum()),
@@ -268,6 +295,11 @@ def table_lines(fit: Fit, policy: PolicyGraph) -> list[tuple[str, str]]:
             ]  # fmt: skip
             lines.append((states[s], actions[parts[0][0]] if len(parts) == 1 else ", ".join(words)))
     return lines
+
+
+def _part(budget: Budget, parts: int) -> float | None:
+    """An equal part of the time that is left."""
+    return None if budget.left is None else max(budget.left, 0.0) / parts
 
 
 def _of(plan: FitPlan) -> Interval:

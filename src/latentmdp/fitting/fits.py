@@ -73,6 +73,12 @@ class Fit:
         """Episodes that were counted."""
         return int(self.log.starts.sum())
 
+    @property
+    def verdict(self) -> str:
+        """Whether a log without contexts shows as many as were guessed; empty if none were."""
+        found = None if self.mixture is None else self.mixture.verdict
+        return "" if found is None else str(found)
+
     def summary(self, policy: PolicyGraph | None = None) -> Summary:
         """What the data say and where they are thin; `str()` of it is for people.
 
@@ -112,6 +118,7 @@ class Fit:
         return (
             f"Fit({self.episodes:,} episodes, {self.rows:,} rows: {m.M} contexts, {m.S} states, "
             f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g})"
+            f"{f'. {self.verdict}' if self.verdict else ''}"
         )
 
 
@@ -171,7 +178,8 @@ def fit(
     and judge it by the other.
 
     `contexts`: their number, where some episodes or all (`context=None`) have no label; the missing
-    ones are guessed (`unlabelled.py`), from random starts that `seed` draws.
+    ones are guessed (`unlabelled.py`), from starts that `seed` draws; `verdict` says whether the
+    data show so many.
 
     >>> import pandas as pd
     >>> log = pd.DataFrame({"episode": [1, 1, 2, 2], "context": ["ok", "ok", "worn", "worn"],

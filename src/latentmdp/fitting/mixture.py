@@ -7,22 +7,31 @@ context once the past is given. So the likelihood of an episode is, up to the ac
 way in which one `(state, action)` can go on, and `theta[m]` sums to 1 over the outcomes of a group.
 
 EM climbs the log-likelihood (with `prior > 0`: the log-posterior); every step is checked not to
-lower it. It finds a local maximum, the best of several starts. There is no guarantee that this is
-the truth: docs/how_to_fit.md measures when it is. Episodes whose context is known keep it.
+lower it. It finds a local maximum, the best of several starts: the first one from a clustering of
+the episodes (`clustering.py`), the others at random. There is no guarantee that this is the truth:
+docs/how_to_fit.md measures when it is, and `mixture_verdict.py` says whether the data show it.
+Episodes whose context is known keep it.
 """
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
 from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.fitting.clustering import clustered
+
+if TYPE_CHECKING:
+    from latentmdp.fitting.mixture_verdict import MixtureVerdict
 
 UNKNOWN = -1
+SURE = 0.9  # how sure EM is at first that an episode belongs to its cluster
+TINY = 1e-290  # an outcome that a mixture has not seen is unlikely in all contexts alike
 MAX_STEPS = 2000
 ROUNDING = 1e-9  # of the objective: how far rounding may lower it in one step
 
@@ -49,6 +58,7 @@ class Mixture:
     log_likelihood: float  # of all episodes; a known context counts as observed
     objective: tuple[float, ...]  # after each step of EM: the log-likelihood and the prior's share
     parameters: int  # free ones, for the BIC
+    verdict: MixtureVerdict | None = None  # whether the data show so many contexts
 
     @property
     def contexts(self) -> int:
@@ -70,7 +80,7 @@ def fit_mixture(
     labels: Ints | None = None,
     tolerance: float = 1e-8,
 ) -> Mixture:
-    """The best of `starts` runs of EM, each from random memberships.
+    """The best of `starts` runs of EM: the first from a clustering, others from random memberships.
 
     `labels (E,)`: the context of episodes whose context is known, `UNKNOWN` elsewhere. `prior` adds
     that many visits to each outcome of each context. A run ends when a step gains less than
@@ -80,9 +90,12 @@ def fit_mixture(
     _check(data, contexts, starts, prior, labels)
     known = np.full(data.counts.shape[0], UNKNOWN) if labels is None else np.asarray(labels)
     best: Mixture | None = None
-    for stream in np.random.SeedSequence(seed).spawn(starts):
+    for number, stream in enumerate(np.random.SeedSequence(seed).spawn(starts)):
         rng = np.random.default_rng(stream)
-        membership = rng.dirichlet(np.full(contexts, 0.3), size=len(known))
+        if number == 0:
+            membership = _clustered(data, contexts, rng)
+        else:
+            membership = rng.dirichlet(np.full(contexts, 0.3), size=len(known))
         found = _climb(data, _with_labels(membership, known), known, prior, tolerance)
         if best is None or found.objective[-1] > best.objective[-1]:
             best = found
@@ -104,6 +117,23 @@ def held_out_likelihood(
 
     `prior` must be above 0, or one new outcome makes an episode impossible.
     """
+    return float(held_out_likelihoods(data, contexts, folds, seed, prior, starts).mean())
+
+
+def held_out_likelihoods(
+    data: EpisodeCounts,
+    contexts: int,
+    folds: int = 5,
+    seed: int = 0,
+    prior: float = 0.5,
+    starts: int = 10,
+    tolerance: float = 1e-8,
+) -> Floats:
+    """`(E,)` log-likelihood of each episode by a mixture of the other folds; see the mean above.
+
+    What a context was not seen to do is estimated as all contexts together do it: its frequencies
+    count beside `prior` visits that go as those of the whole log.
+    """
     if prior <= 0.0:
         raise ModelError(f"prior must be above 0 for held-out episodes; it is {prior}")
     episodes = data.counts.shape[0]
@@ -112,15 +142,41 @@ def held_out_likelihood(
             f"folds must be from 2 to the number of episodes, {episodes}; it is {folds}"
         )
     order = np.random.default_rng(np.random.SeedSequence(seed)).permutation(episodes)
-    total = 0.0
+    found = np.empty(episodes)
     for part in range(folds):
         out = np.zeros(episodes, dtype=bool)
         out[order[part::folds]] = True
-        found = fit_mixture(
-            data._replace(counts=data.counts[~out]), contexts, seed, prior=prior, starts=starts
-        )
-        total += float(logsumexp(_joint(data.counts[out], found.w, found.theta), axis=1).sum())
-    return total / episodes
+        training = data._replace(counts=data.counts[~out])
+        mixture = fit_mixture(training, contexts, seed, starts, prior, tolerance=tolerance)
+        theta = _backed_off(training, mixture.membership, prior)
+        found[out] = _log_sum(_joint(data.counts[out], mixture.w, theta))
+    return found
+
+
+def memberships(data: EpisodeCounts, mixture: Mixture) -> Floats:
+    """`(E, M)` probability of each context given the whole episode, by a mixture fitted before."""
+    theta = np.where(mixture.theta > 0.0, mixture.theta, TINY)  # outcomes that it has not seen
+    joint = _joint(data.counts, mixture.w, theta)
+    found: Floats = np.exp(joint - _log_sum(joint)[:, None])
+    return found
+
+
+def _clustered(data: EpisodeCounts, contexts: int, rng: np.random.Generator) -> Floats:
+    """`(E, M)` memberships by clusters of episodes, each cut at random into two disjoint halves."""
+    half = data.counts.copy()
+    half.data = rng.binomial(data.counts.data.astype(np.int64), 0.5).astype(np.float64)
+    label = clustered((half, csr_array(data.counts - half)), data.group, contexts, rng)
+    return SURE * np.eye(contexts)[label] + (1.0 - SURE) / contexts
+
+
+def _backed_off(data: EpisodeCounts, membership: Floats, prior: float) -> Floats:
+    """`(M, J)` outcome probabilities, `prior` visits of each group as in all contexts together."""
+    size = np.bincount(data.group, minlength=data.groups)[data.group]
+    total = np.asarray(data.counts.sum(axis=0)).reshape(-1)
+    pooled = total + prior / size
+    pooled /= np.bincount(data.group, pooled, data.groups)[data.group]
+    visits = (data.counts.T @ membership).T + prior * pooled
+    return np.stack([row / np.bincount(data.group, row, data.groups)[data.group] for row in visits])
 
 
 def _climb(
@@ -134,7 +190,7 @@ def _climb(
         labelled = np.flatnonzero(known != UNKNOWN)
         others = np.arange(joint.shape[1]) != known[labelled, None]
         joint[labelled] = np.where(others, -np.inf, joint[labelled])
-        per_episode = logsumexp(joint, axis=1)
+        per_episode = _log_sum(joint)
         likelihood = float(per_episode.sum())
         with np.errstate(divide="ignore"):
             penalty = prior * float(np.log(theta).sum()) if prior > 0.0 else 0.0
@@ -168,6 +224,15 @@ def _joint(counts: csr_array, w: Floats, theta: Floats) -> Floats:
         log_w, log_theta = np.log(w), np.log(theta)
     # Where theta is 0 the logarithm is -inf; sparse products touch seen outcomes alone.
     return np.asarray(counts @ log_theta.T) + log_w
+
+
+def _log_sum(joint: Floats) -> Floats:
+    """`(E,)` the logarithm of the sum of exponentials; -inf where all are."""
+    top = joint.max(axis=1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        found: Floats = np.log(np.exp(joint - safe[:, None]).sum(axis=1)) + safe
+    return found
 
 
 def _with_labels(membership: Floats, known: Ints) -> Floats:

@@ -24,11 +24,15 @@ from latentmdp.fitting.draws import draw_models
 from latentmdp.fitting.reward_bounds import reward_bounds
 from latentmdp.fitting.worth import Worth, worth_of
 from latentmdp.optimism.pessimistic import pessimistic_plan
+from latentmdp.planning.budget import Budget
 from latentmdp.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
     from latentmdp.policy import PolicyGraph
+
+
+PLANNING = 0.75  # of the time limit; the rest is for evaluation by draws
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def plan_fit(
     policy_class: str = "history",
     *,
     gap: float | None = 0.01,
-    time_limit: float = 60.0,
+    time_limit: float | None = 60.0,
     level: float = 0.95,
     draws: int = 400,
     candidates: int = 8,
@@ -76,22 +80,28 @@ def plan_fit(
 ) -> FitPlan:
     """Plan by a fit; see the module. `options` go to `plan`.
 
+    `time_limit`: seconds for the whole, planning and evaluation by draws: three quarters at most
+    for planning. Where time is short there are fewer than `draws` draws, but always as many as the
+    interval needs.
+
     `delta` and `reward_range` are of `pessimistic`: between which numbers all rewards lie. Without
     it, and without `total_range` of `fit`, nothing is certified.
     """
     begun = time.perf_counter()
     kind, q = parse_objective(objective)
     check_share("delta", delta)
-    limits: dict[str, Any] = {"gap": gap, "time_limit": time_limit, **options}
+    budget = Budget(time_limit, None)
+    limits: dict[str, Any] = {"gap": gap, "time_limit": _share(time_limit, PLANNING), **options}
     if kind == "pessimistic":
+        planning = math.inf if time_limit is None else PLANNING * time_limit
         return _pessimistic(
-            fit, policy_class, delta, reward_range, time_limit, level, draws, seed, begun
+            fit, policy_class, delta, reward_range, planning, level, draws, seed, begun, budget
         )
     if kind == "quantile":
-        limits["time_limit"] = time_limit / (candidates + 1)
+        limits["time_limit"] = _share(time_limit, PLANNING / 1.5 / (candidates + 1))
     found = plan(fit.model, policy_class, **limits)
     if kind == "mean":
-        worth = worth_of(fit, found.policy, level, draws, seed)
+        worth = worth_of(fit, found.policy, level, draws, seed, budget.left)
         return FitPlan(
             found.policy, objective, policy_class, found.lower, found.lower, found.upper, worth,
             found.status, time.perf_counter() - begun, found,
@@ -99,20 +109,25 @@ def plan_fit(
     tried = [found.policy]
     for model in draw_models(fit.estimate, candidates, seed + 2):
         tried.append(plan(model, policy_class, **limits).policy)
-    values = np.array(
-        [
-            [evaluate(model, policy).value for policy in tried]
-            for model in draw_models(fit.estimate, draws, seed + 1)
-        ]
-    )
+    values: list[list[float]] = []
+    for model in draw_models(fit.estimate, draws, seed + 1):
+        values.append([evaluate(model, policy).value for policy in tried])
+        if len(values) >= 1.0 / q and (
+            time_limit is not None and budget.seconds > PLANNING * time_limit
+        ):
+            break
     best = int(np.argmax(np.quantile(values, q, axis=0)))
     policy = tried[best].for_model(fit.model)
-    worth = worth_of(fit, policy, level, draws, seed)
+    worth = worth_of(fit, policy, level, draws, seed, budget.left)
     score = worth.quantile(q)
     return FitPlan(
         policy, objective, policy_class, score, score, math.inf, worth, "heuristic",
         time.perf_counter() - begun, found, len(tried),
     )  # fmt: skip
+
+
+def _share(time_limit: float | None, share: float) -> float | None:
+    return None if time_limit is None else time_limit * share
 
 
 def parse_objective(objective: str) -> tuple[str, float]:
@@ -143,6 +158,7 @@ def _pessimistic(
     draws: int,
     seed: int,
     begun: float,
+    budget: Budget,
 ) -> FitPlan:
     """Rows never seen may do anything; that nothing happens after the end is sure.
 
@@ -159,7 +175,7 @@ def _pessimistic(
         cut=log.went_on.reshape(sure.shape) if log.finished.any() else None,
         time_limit=time_limit,
     )  # fmt: skip
-    worth = worth_of(fit, found.policy, level, draws, seed)
+    worth = worth_of(fit, found.policy, level, draws, seed, budget.left)
     return FitPlan(
         found.policy, "pessimistic", policy_class, found.lower, found.lower, found.upper, worth,
         "not certified" if bounds.doubt else "certified", time.perf_counter() - begun,

@@ -13,20 +13,23 @@ from latentmdp.canonical import Floats, Ints
 from latentmdp.errors import ModelError, OffPolicyWarning, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting import estimators
+from latentmdp.fitting.behaviour import estimated_behaviour
 from latentmdp.fitting.chunks import CHUNK_ROWS
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import CENSORED, Episodes, Reading
 from latentmdp.fitting.estimators import METHODS, LoggedSteps, Replayed
 from latentmdp.fitting.fits import END, fit_from_tally
+from latentmdp.fitting.given_behaviour import given_behaviour
 from latentmdp.fitting.ids import checked_share, held_out
 from latentmdp.fitting.names import Names
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
+from latentmdp.fitting.worth import in_model
 from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, as_policy
+from latentmdp.policy import PolicyGraph
 
 FEW_EPISODES = 10.0  # effective episodes below which an interval means little
 NEVER_SEEN = 2**31  # the symbol of a reward that the model cannot pay: the policy forgets
@@ -48,13 +51,15 @@ class OffPolicyEstimate:
     episodes: int
     effective_episodes: float
     warning: str = ""
+    behaviour: str = ""  # where the probabilities of the logged actions come from; `model`: empty
 
     def __str__(self) -> str:
         text = (
             f"{self.value:.6g} [{self.lower:.6g}, {self.upper:.6g}] at {self.level:.0%} "
             f"({self.method}, {self.effective_episodes:.1f} effective episodes of "
-            f"{self.episodes:,})"
+            f"{self.episodes:,}"
         )
+        text += f"; behaviour {self.behaviour})" if self.behaviour else ")"
         return f"{text}; {self.warning}" if self.warning else text
 
 
@@ -87,10 +92,12 @@ def off_policy(
     """The value of `policy` (a plan, a policy, a table of actions) by episodes of another one.
 
     `behaviour`: with which probability the log chose its actions: the name of a column, an array
-    `(S, A)`, or None, which estimates it per state from the log (right if the log's actions depend
-    on the state alone). `method`: `dr` (doubly robust, the default), `pdis`, `is`, `wis`
-    (`estimators.py`), or `model` (fit the log and evaluate there: `Fit.evaluate`). The interval is
-    a bootstrap over episodes, for `model` from posterior draws.
+    `(S, A)`, `(M, S, A)` or `(H, M, S, A)`, the policy that made the log, or None, which estimates
+    it from the log by as much of context, step and state as makes held-out episodes most likely
+    (`behaviour.py`); a warning says where actions depend on more than that. `method`: `dr` (doubly
+    robust, the default), `pdis`, `is`, `wis` (`estimators.py`), or `model` (fit the log and
+    evaluate there: `Fit.evaluate`). The interval is a bootstrap over episodes, for `model` from
+    posterior draws.
 
     `model` is the policy's own by default, as `plan` gives it: names of the log are looked up
     there, rewards tell the policy what they tell in it, and `dr` takes its values as first guesses
@@ -103,7 +110,7 @@ def off_policy(
     check_share("level", level)
     options = ReadingOptions(on_bad, duplicates, strip, casefold, date_format)
     known = _model_of(policy, model)
-    graph = as_policy(known, policy)
+    graph, filled = in_model(policy, known)
     column = behaviour if isinstance(behaviour, str) else None
     columns = Columns(
         episode, state, action, reward, context, step, next_state, terminated, truncated,
@@ -115,10 +122,14 @@ def off_policy(
     if method == "model":
         return _by_model(reading, parts, graph, known, level, factor, seed)
     episodes = _joined(parts, columns.extra)
-    chosen = _behaviour(episodes, behaviour, known)
+    symbols = _symbols(episodes, known)
+    made = (
+        estimated_behaviour(episodes, known.A) if behaviour is None
+        else given_behaviour(episodes, symbols, behaviour, known)
+    )  # fmt: skip
     steps = LoggedSteps(
-        episodes.indptr, episodes.state, episodes.action, _symbols(episodes, known), episodes.next,
-        episodes.reward, chosen,
+        episodes.indptr, episodes.state, episodes.action, symbols, episodes.next, episodes.reward,
+        made.probability,
     )  # fmt: skip
     replayed = estimators.replay(steps, graph)
     guess = _guesses(episodes, replayed, graph, known) if method == "dr" else None
@@ -127,15 +138,16 @@ def off_policy(
     value = estimators.estimate(method, scores)
     random = np.random.default_rng(np.random.SeedSequence(seed))
     lower, upper = estimators.bootstrap_interval(method, scores, level, random)
-    warning = "; ".join(filter(None, (
-        _warning(scores.weight, effective), _cut_short(episodes, known.H), reading.caution,
-    )))  # fmt: skip
     if effective == 0.0 and method != "dr":
         value, lower, upper = np.nan, -np.inf, np.inf
+    warning = "; ".join(filter(None, (
+        _warning(scores.weight, effective), made.warning, _impossible(value, known, factor),
+        _cut_short(episodes, known.H), *filled, reading.caution,
+    )))  # fmt: skip
     if warning:
         warnings.warn(warning, OffPolicyWarning, stacklevel=2)
     return OffPolicyEstimate(
-        value, lower, upper, level, method, len(episodes), effective, warning
+        value, lower, upper, level, method, len(episodes), effective, warning, made.said
     )  # fmt: skip
 
 
@@ -203,33 +215,6 @@ def _joined(parts: list[Episodes], extra: tuple[str, ...]) -> Episodes:
     )  # fmt: skip
 
 
-def _behaviour(episodes: Episodes, given: Any, model: LatentMDP) -> Floats:
-    """`(n,)` the probability with which the log chose each action."""
-    if isinstance(given, str):
-        found = episodes.extra[given]
-    elif given is None:
-        pair = episodes.state * model.A + episodes.action
-        visits = np.bincount(pair, minlength=model.S * model.A).reshape(model.S, model.A)
-        found = (visits / np.maximum(visits.sum(axis=1, keepdims=True), 1)).reshape(-1)[pair]
-    else:
-        table = np.asarray(given, dtype=np.float64)
-        if table.shape != (model.S, model.A):
-            raise ModelError(
-                f"behaviour must be a column's name or have the shape {(model.S, model.A)}; it is "
-                f"{table.shape}"
-            )
-        found = table[episodes.state, episodes.action]
-    bad = ~((found > 0.0) & (found <= 1.0 + 1e-9))
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise ModelError(
-            "behaviour must be the probability of the action that was taken, above 0 and at most "
-            f"1; in step {i - episodes.indptr[episodes.owner[i]]} of episode {episodes.owner[i]} "
-            f"(both from 0) it is {found[i]}"
-        )
-    return found
-
-
 def _symbols(episodes: Episodes, model: LatentMDP) -> Ints:
     """`(n,)` what the policy sees of each reward; each different outcome is looked up once."""
     if not model.observe_rewards:
@@ -271,6 +256,18 @@ def _warning(weight: Floats, effective: float) -> str:
     return (
         f"the log says little about this policy: {follow:,} of {len(weight):,} episodes went along "
         f"with it, worth {effective:.1f} of its own; do not trust the interval"
+    )
+
+
+def _impossible(value: float, model: LatentMDP, discount: float) -> str:
+    """A sentence if no policy can be worth that in the model."""
+    low, high = model.min_return, model.max_return
+    margin = 1e-6 * max(abs(low), abs(high), 1.0)
+    if discount != model.discount or not (value < low - margin or value > high + margin):
+        return ""
+    return (
+        f"totals in the model lie between {low:.6g} and {high:.6g}, so {value:.6g} is impossible: "
+        "a few episodes have far too large weights; do not trust the interval"
     )
 
 

@@ -78,6 +78,7 @@ class Summary:
     cut_episodes: int = 0  # used up to their first doubtful row
     caution: str = ""  # how what was left out differs from what was kept, if it does
     unshown: tuple[Unshown, ...] = ()  # what the log has not shown at all
+    verdict: str = ""  # whether a log without contexts shows as many as were guessed
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -102,6 +103,8 @@ class Summary:
         yield self.title
         if self.caution:
             yield f"CAUTION  {self.caution}"
+        if self.verdict:
+            yield self.verdict
         yield self.rewards
         for sentence in self.said:
             yield f"said   {sentence}"
@@ -199,6 +202,7 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         cut_episodes=fit.cut_episodes,
         caution=fit.caution,
         unshown=unshown(counts, LEVEL),
+        verdict=fit.verdict,
     )
 
 

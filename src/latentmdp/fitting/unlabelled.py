@@ -8,6 +8,7 @@ contexts found are the true ones. All episodes are held in memory.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,11 +17,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from latentmdp.canonical import Floats, Ints, rank_rewards
-from latentmdp.errors import ModelError
+from latentmdp.errors import MixtureWarning, ModelError
 from latentmdp.fitting.coding import LogNames
 from latentmdp.fitting.columns import Columns
 from latentmdp.fitting.episodes import ENDED, Episodes, Reading
 from latentmdp.fitting.mixture import EpisodeCounts, Mixture, fit_mixture
+from latentmdp.fitting.mixture_verdict import mixture_verdict
 from latentmdp.fitting.options import ReadingOptions
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import open_log
@@ -56,6 +58,9 @@ def read_unlabelled(
     wanted = _number_of_contexts(contexts, reading, len(labels))
     data = episode_counts(parts, len(reading.names.states), len(reading.names.actions))
     mixture = fit_mixture(data, wanted, seed, prior=PRIOR, labels=labels)
+    mixture = replace(mixture, verdict=mixture_verdict(data, mixture, seed, labels))
+    if mixture.verdict is not None and not mixture.verdict.shown:
+        warnings.warn(str(mixture.verdict), MixtureWarning, stacklevel=3)
     _name_contexts(reading, wanted)
     guessed = mixture.membership.argmax(axis=1)
     tally, first = Tally(horizon, discount), 0

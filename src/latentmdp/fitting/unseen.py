@@ -18,19 +18,22 @@ from latentmdp.model import LatentMDP
 from latentmdp.policy import PolicyGraph
 
 BATCH = 2_000_000  # numbers (outcome, draw) of one step that are looked at together
+MOST_TOGETHER = 25  # draws that are looked at together: between two batches one may stop
 
 
 class _Step(NamedTuple):
     """The nodes of one step; a place is a node in a context, `node * M + m`."""
 
     nodes: Ints
-    first: Ints  # (places,) where a place's outcomes begin
+    seen: Ints  # (v,) places in rows that were seen
+    first: Ints  # (v,) where the outcomes of each begin
     slot: Ints  # (outcomes,) of the model
     after: Ints  # (outcomes,) place of the next step's node in the same context; empty at the last
     free: Ints  # (k,) places in rows never seen, among this step's
     row: Ints  # (k,) their rows
-    owner: Ints  # (e,) for each listed successor of a free place: which of the k
-    child: Ints  # (e,) its place
+    owner: Ints  # (f,) free places with listed successors, ascending: which of the k
+    start: Ints  # (f,) where their successors begin
+    child: Ints  # (e,) the places of the successors, each once
 
 
 class UnseenRows:
@@ -44,27 +47,35 @@ class UnseenRows:
         self.low, self.high = np.zeros((2, len(is_unseen)))
         self.low[found.unseen], self.high[found.unseen] = found.unseen_low, found.unseen_high
         self.steps = [self._step(t, is_unseen) for t in range(policy.H)]
-        self.batch = max(BATCH // max(len(step.slot) for step in self.steps), 1)
+        widest = max(len(step.slot) + len(step.child) for step in self.steps)
+        self.batch = min(max(BATCH // max(widest, 1), 1), MOST_TOGETHER)
 
     def _step(self, t: int, is_unseen: np.ndarray) -> _Step:
         model, policy, M = self.model, self.policy, self.model.M
         nodes = np.flatnonzero(policy.step == t)
         place = policy.state[nodes] * model.A + policy.action[nodes]
         row = (place[:, None] + np.arange(M) * (model.S * model.A)).reshape(-1)
-        width = np.diff(model.indptr)[row]
+        unseen, nothing = is_unseen[row], np.zeros(0, dtype=np.int64)
+        free, seen = np.flatnonzero(unseen), np.flatnonzero(~unseen)
+        begin = model.indptr[row[seen]]
+        width = model.indptr[row[seen] + 1] - begin
         first = np.cumsum(width) - width
-        slot = np.arange(width.sum()) + np.repeat(model.indptr[row] - first, width)
-        free, nothing = np.flatnonzero(is_unseen[row]), np.zeros(0, dtype=np.int64)
+        slot = np.arange(width.sum()) + np.repeat(begin - first, width)
         if t == policy.H - 1:
-            return _Step(nodes, first, slot, nothing, free, row[free], nothing, nothing)
-        node, context = np.divmod(np.repeat(np.arange(len(row)), width), M)
+            return _Step(
+                nodes, seen, first, slot, nothing, free, row[free], nothing, nothing, nothing
+            )
+        node, context = np.divmod(np.repeat(seen, width), M)
         later = policy.successors(nodes[node], model.symbol[slot], model.next[slot])
         edges = policy.indptr[nodes[free // M]]
         many = policy.indptr[nodes[free // M] + 1] - edges
         owner = np.repeat(np.arange(len(free)), many)
         edge = np.arange(len(owner)) + np.repeat(edges - (np.cumsum(many) - many), many)
-        child = policy.node[edge] * M + (free % M)[owner]
-        return _Step(nodes, first, slot, later * M + context, free, row[free], owner, child)
+        places = policy.N * M
+        pair = np.unique(owner * places + policy.node[edge] * M + (free % M)[owner])
+        owner, start = np.unique(pair // places, return_index=True)
+        return _Step(nodes, seen, first, slot, later * M + context, free, row[free], owner, start,
+                     pair % places)  # fmt: skip
 
     def contexts(self, models: Sequence[LatentMDP], best: bool) -> Floats:
         """`(models, M)` values by context, the unseen rows at their best or at their worst."""
@@ -74,16 +85,20 @@ class UnseenRows:
                         for name in ("prob", "reward"))  # fmt: skip
         alpha = np.zeros((policy.N * M, n))
         for t, step in reversed(list(enumerate(self.steps))):
-            value = reward[step.slot]
-            if t < policy.H - 1:
-                value += self.discount * alpha[step.after]
-            value = np.add.reduceat(prob[step.slot] * value, step.first, axis=0)
+            value = np.empty((len(step.nodes) * M, n))
+            if len(step.seen):
+                worth = reward[step.slot]
+                if t < policy.H - 1:
+                    worth += self.discount * alpha[step.after]
+                value[step.seen] = np.add.reduceat(prob[step.slot] * worth, step.first, axis=0)
             if len(step.free):
                 found = np.zeros((len(step.free), n))
                 if t < policy.H - 1:
                     later = alpha.reshape(policy.N, M, n)[policy.default[t + 1]]  # (S, M, n)
                     found = extreme.reduce(later, axis=0)[step.free % M]
-                    extreme.at(found, step.owner, alpha[step.child])
+                    if len(step.owner):
+                        listed = extreme.reduceat(alpha[step.child], step.start, axis=0)
+                        found[step.owner] = extreme(found[step.owner], listed)
                 value[step.free] = gain[step.row][:, None] + self.discount * found
             places = (step.nodes[:, None] * M + np.arange(M)).reshape(-1)
             alpha[places] = value

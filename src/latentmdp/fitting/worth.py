@@ -8,6 +8,7 @@ measured coverage of both.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from latentmdp.fitting.missing_mass import Unshown, not_counted, unshown
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
 from latentmdp.model import LatentMDP
-from latentmdp.numbering import from_model_to_model
-from latentmdp.policy import as_policy
+from latentmdp.planning.budget import Budget
+from latentmdp.policy import PolicyGraph, as_policy
+from latentmdp.policy_transfer import transfer
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
@@ -52,6 +54,7 @@ class Worth:
     worst: Floats = field(repr=False)  # (n,) with the unseen rows at their worst
     best: Floats = field(repr=False)  # (n,) and at their best
     unshown: tuple[Unshown, ...] = ()  # what may happen that is not in the interval
+    filled: tuple[str, ...] = ()  # what a policy of another model does not say here (`transfer`)
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -63,26 +66,34 @@ class Worth:
             text += f"; {self.assumed_steps:.3g} steps of an episode rest on assumptions"
         if ignored := " and ".join(not_counted(self.unshown)):
             text += f"; not counted: {ignored}"
-        return text
+        return "; ".join((text, *self.filled))
 
 
 def worth_of(
-    fit: Fit, policy: Any, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+    fit: Fit,
+    policy: Any,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
+    time_limit: float | None = None,
 ) -> Worth:
-    """Evaluate a policy (a plan, a policy, or a table of actions) in the fit and in draws."""
+    """Evaluate a policy (a plan, a policy, or a table of actions) in the fit and in draws.
+
+    After `time_limit` seconds no more models are drawn, if there are as many as an interval at
+    `level` needs (`fewest_draws`); the first ones are the same however many follow.
+    """
     check_share("level", level)
     if draws < 2:
         raise ModelError(f"draws must be at least 2; it is {draws!r}")
-    graph = as_policy(fit.model, policy)
-    other = graph.model
-    if isinstance(other, LatentMDP) and other is not fit.model and other.observe_rewards:
-        graph = from_model_to_model(graph, other, fit.model)  # of another part of the log, say
+    graph, filled = in_model(policy, fit.model)
+    budget = Budget(time_limit, None)
     found = evaluate(fit.model, graph)
     steps = float(row_reach(fit, graph)[fit.estimate.unseen].sum())
     open_rows = UnseenRows(fit.estimate, graph) if steps > 0.0 else None
     contexts, worst, best, weights = np.empty((4, draws, fit.model.M))
     models = draw_models(fit.estimate, draws, seed)
     batch = 1 if open_rows is None else open_rows.batch
+    now = slice(0, 0)
     for begin in range(0, draws, batch):
         part = list(islice(models, batch))
         now = slice(begin, begin + len(part))
@@ -92,6 +103,9 @@ def worth_of(
             worst[now] = best[now] = contexts[now]
         else:
             worst[now], best[now] = (open_rows.contexts(part, best=b) for b in (False, True))
+        if now.stop >= fewest_draws(level) and budget.reason():
+            break
+    contexts, worst, best, weights = (x[: now.stop] for x in (contexts, worst, best, weights))
     values, low, high = ((weights * x).sum(axis=1) for x in (contexts, worst, best))
     for array in (values, low, high):
         array.flags.writeable = False
@@ -99,8 +113,26 @@ def worth_of(
     context_lower, context_upper = ends(worst, best, level)
     return Worth(
         found.value, float(lower), float(upper), level, found.contexts, context_lower,
-        context_upper, steps, values, low, high, unshown(fit.log, level),
+        context_upper, steps, values, low, high, unshown(fit.log, level), filled,
     )  # fmt: skip
+
+
+def fewest_draws(level: float) -> int:
+    """So many draws that the interval `ends` at `level` does not end at the outermost ones.
+
+    >>> fewest_draws(0.95)
+    39
+    """
+    return math.ceil(2.0 / (1.0 - level) - 1e-9) - 1
+
+
+def in_model(policy: Any, model: LatentMDP) -> tuple[PolicyGraph, tuple[str, ...]]:
+    """The policy in the numbers of the model, by names and rewards, and what was filled in."""
+    own = getattr(getattr(policy, "policy", policy), "model", None)
+    if isinstance(own, LatentMDP):
+        found = transfer(policy, model)
+        return found.policy, found.filled
+    return as_policy(model, policy), ()
 
 
 def ends(low: Floats, high: Floats, level: float) -> tuple[Any, Any]:

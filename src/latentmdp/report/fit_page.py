@@ -103,14 +103,12 @@ def _short(fit: Fit, decision: Decision) -> Markup:
         [(name, *interval) for name, interval in decision.rows],
         f"Values with {decision.level:.0%} intervals",
     )
-    judged = " ".join(
-        filter(
-            None,
-            (decision.promise, decision.how_judged, decision.how_cut, decision.how_direct),
-        )
-    )
-    caution = [tag("p", tag("strong", "Caution: "), fit.caution, ".")] if fit.caution else []
-    return section("short", "In short", *caution, tag("p", verdict, warning), tag("p", judged),
+    sentences = (decision.promise, decision.how_judged, decision.how_filled, decision.how_cut,
+                 decision.how_direct)  # fmt: skip
+    judged = " ".join(filter(None, sentences))
+    first = [tag("p", tag("strong", fit.verdict))] if fit.verdict else []
+    first += [tag("p", tag("strong", "Caution: "), fit.caution, ".")] if fit.caution else []
+    return section("short", "In short", *first, tag("p", verdict, warning), tag("p", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
 
