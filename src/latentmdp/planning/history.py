@@ -20,7 +20,6 @@ from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.extraction import PolicyMaker
-from latentmdp.planning.fallback import better_baseline
 from latentmdp.planning.history_search import Allowed, HistorySearch
 from latentmdp.planning.observations import observation_model, start_beliefs
 from latentmdp.planning.race import Race
@@ -102,9 +101,6 @@ def plan_history(
             # cutting the policy where it is hardly ever needed cost too much: aim at a smaller gap
             target, shrink = Allowed(0.0, shrink * min(target.gap(high), high - low)), 0.5
         method = search.name
-        if status != "closed" and (found := better_baseline(model, lower, budget)):
-            baseline, policy, lower = found
-            method, upper = f"{baseline}+{method}", max(upper, lower)
         if upper - lower <= 10 * ROUNDING_GAP * scale:
             status = "optimal"
         elif status == "closed":
@@ -152,8 +148,6 @@ def _context_policy(
     value, action = context_optimal(model)
     policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
     lower, method = evaluate(model, policy).value, "context"
-    if found := better_baseline(model, lower, budget):
-        method, policy, lower = found
     upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
     report(lower, upper)
     return SearchResult(policy, lower, upper, status, method, 0, budget.work, report.history)

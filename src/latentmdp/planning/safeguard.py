@@ -1,0 +1,94 @@
+"""A plan that ended early hands out a policy that is at least as good as simple rules give.
+
+Whatever ended the search, its policy is compared with the best Markov policy that ascent finds, and
+with one made from candidate actions at each belief (`candidate_policy.py`): look-ahead on the
+values of the contexts' own policies, the most informative action, the best action if the context is
+told next.
+"""
+
+from dataclasses import replace
+
+from latentmdp._interrupts import interrupts_set
+from latentmdp.evaluation import evaluate
+from latentmdp.horizons import is_infinite
+from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import Budget
+from latentmdp.planning.candidate_policy import CandidatePolicy
+from latentmdp.planning.markov import plan_markov
+from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.stationary import controller_value
+from latentmdp.planning.stationary_markov import TABLE_WORK, plan_stationary_markov
+from latentmdp.policy import PolicyGraph
+
+ENDED_EARLY = ("time", "memory", "interrupted")
+MARKOV_SHARE = 0.3  # of the time that is left: for the Markov policy
+MARKOV_BACKUPS = 20_000_000  # row backups: its work, or
+MARKOV_SWEEPS = 10  # so many backups of all rows at all steps, if that is more
+LEAST_WORK = 300_000  # of the candidates' graph, about 0.3 seconds,
+OUTCOME_WORK = 0.1  # ... and this for each outcome at each step,
+WORK_SHARE = 0.02  # ... and this for each unit of the search's work
+INTERRUPTED_SHARE = 0.1  # of the time so far: what may be added after Ctrl-C, or
+INTERRUPTED_SECONDS = 0.5  # this, if that is less
+SMALL_MODEL = 200_000  # outcomes times steps: for these there are always
+SMALL_SECONDS = 0.03
+
+
+def safeguarded(
+    model: LatentMDP,
+    found: SearchResult,
+    seconds: float | None,
+    memory: int,
+    progress: Progress | None,
+    seed: int,
+) -> SearchResult:
+    """The plan with memory `found`, or a better policy if it ended early; `seconds` are left."""
+    if found.status not in ENDED_EARLY:
+        return found
+    passed = found.history[-1][0] if found.history else 0.0
+    if found.status == "interrupted":
+        most = min(INTERRUPTED_SHARE * passed, INTERRUPTED_SECONDS)
+        seconds = most if seconds is None else min(seconds, most)
+    endless = is_infinite(model.horizon)
+    steps = 1 if endless else model.H
+    if seconds is not None and steps * len(model.next) <= SMALL_MODEL:
+        seconds = max(seconds, SMALL_SECONDS)
+    budget = Budget(seconds, None)
+    planner, backups = plan_stationary_markov, TABLE_WORK
+    if not endless:
+        rows = model.H * model.M * model.S * model.A
+        planner, backups = plan_markov, max(MARKOV_BACKUPS, MARKOV_SWEEPS * rows)
+    markov = planner(
+        model, method="ascent", work_limit=backups, memory_limit=memory, seed=seed,
+        time_limit=None if seconds is None else MARKOV_SHARE * seconds,
+    )  # fmt: skip
+    best, method = found, found.method
+    if markov.lower > best.lower:
+        best = _improved(best, markov.policy, markov.lower, f"{markov.method}+{method}")
+    if markov.status != "interrupted":
+        with interrupts_set(budget.interrupted):
+            work = LEAST_WORK + int(
+                OUTCOME_WORK * steps * len(model.next) + WORK_SHARE * found.work
+            )
+            candidates = CandidatePolicy(model, markov.policy.table, budget, memory, work)
+            policy = candidates.policy()
+            if policy is not None:
+                value = value_of(model, policy)
+                if value > best.lower:
+                    best = _improved(best, policy, value, f"candidates+{method}")
+    if best is not found:
+        moment = passed + budget.seconds, found.work, best.lower, best.upper
+        best = replace(best, history=[*found.history, moment])
+        if progress is not None:
+            progress(*moment)
+    return best
+
+
+def value_of(model: LatentMDP, policy: PolicyGraph) -> float:
+    """The exact value, as `evaluate` has it."""
+    if policy.stationary:
+        return controller_value(model, policy)
+    return evaluate(model, policy).value
+
+
+def _improved(found: SearchResult, policy: PolicyGraph, value: float, method: str) -> SearchResult:
+    return replace(found, policy=policy, lower=value, upper=max(found.upper, value), method=method)
