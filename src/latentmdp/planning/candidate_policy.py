@@ -43,7 +43,7 @@ from latentmdp.planning.observations import (
     start_beliefs,
 )
 from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
-from latentmdp.planning.stationary_grid import known_contexts
+from latentmdp.planning.stationary_grid import WORK_SHARE, known_contexts
 from latentmdp.policy import PolicyGraph
 
 TABLES_SHARE = 0.4  # of the memory: for the values of exits and of knowing the context
@@ -52,6 +52,7 @@ EXITS_SHARE = 0.5  # of time and work: for the values of exits
 LEAST_WEIGHT = 1e-9  # paths that are less likely are not followed
 PIECE = 100_000  # work between two looks at the clock
 OUTCOMES_PER_UNIT = 100  # of tables that are evaluated
+CHAIN_WORK = 300  # of a linear system, however small
 SWEEPS = 400  # of backups where there is no last step
 FIRST_ROOM = 1024
 NODE_BYTES = 8 * (NODE_COLUMNS + 2 + RULES + 1 + 4) + 8 * (OPTION_COLUMNS + 1)
@@ -97,6 +98,11 @@ class CandidatePolicy:
         per_exit = T * S * (8 * M + 24)
         return min(M, int(free // per_exit) - 1)
 
+    @property
+    def _chain_work(self) -> int:
+        """Work of evaluating a table without a last step in one context."""
+        return CHAIN_WORK + len(self.model.next) // (self.model.M * OUTCOMES_PER_UNIT)
+
     def _look(self) -> None:
         """Stop if time is up."""
         if self.budget.reason():
@@ -107,7 +113,8 @@ class CandidatePolicy:
         M, S, A = model.sizes
         if self.endless:
             best, values, work = known_contexts(model, self.budget.reason)
-            self.spent += work
+            rounds = work // (1 + len(model.next) // WORK_SHARE)
+            self.spent += rounds * self._chain_work
             known, best = values[None], best[None]
         else:
             known, best = context_values(model, self._look)
@@ -120,7 +127,7 @@ class CandidatePolicy:
         del best
         alpha = np.empty((len(self.table), S, len(tables), M))
         limit, seconds = EXITS_SHARE * self.work_limit, self.budget.left
-        begun, kept = self.budget.seconds, []
+        begun, kept = self.budget.seconds, list[int]()
         for k in (len(tables) - 1, *range(len(tables) - 1)):  # the base comes first
             late = seconds is not None and self.budget.seconds - begun > EXITS_SHARE * seconds
             if kept and (late or self.spent > limit):
@@ -139,11 +146,12 @@ class CandidatePolicy:
     def _evaluate(self, table: Ints, k: int, alpha: Floats) -> None:
         """The values of a table in all contexts, as exit `k`."""
         model = self.model
-        self.spent += len(table) * len(model.next) // (model.A * OUTCOMES_PER_UNIT) + 1
         if self.endless:
+            self.spent += model.M * self._chain_work
             policy = PolicyGraph.from_table(table[0], stationary=True)
             alpha[0, :, k] = discounted_values(model, policy, variances=False)[0]
             return
+        self.spent += len(table) * len(model.next) // (model.A * OUTCOMES_PER_UNIT) + 1
         length = max(1, 10 * PIECE * model.M // max(len(table) * len(model.next), 1))
         for m in range(0, model.M, length):
             table_values(

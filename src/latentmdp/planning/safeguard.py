@@ -24,6 +24,7 @@ ENDED_EARLY = ("time", "memory", "interrupted")
 MARKOV_SHARE = 0.3  # of the time that is left: for the Markov policy
 MARKOV_BACKUPS = 20_000_000  # row backups: its work, or
 MARKOV_SWEEPS = 10  # so many backups of all rows at all steps, if that is more
+TABLE_SWEEPS = 100  # the same without a last step, where a linear system counts as four
 LEAST_WORK = 300_000  # of the candidates' graph, about 0.3 seconds,
 OUTCOME_WORK = 0.1  # ... and this for each outcome at each step,
 WORK_SHARE = 0.02  # ... and this for each unit of the search's work
@@ -53,10 +54,10 @@ def safeguarded(
     if seconds is not None and steps * len(model.next) <= SMALL_MODEL:
         seconds = max(seconds, SMALL_SECONDS)
     budget = Budget(seconds, None)
-    planner, backups = plan_stationary_markov, TABLE_WORK
-    if not endless:
-        rows = model.H * model.M * model.S * model.A
-        planner, backups = plan_markov, max(MARKOV_BACKUPS, MARKOV_SWEEPS * rows)
+    sweep = steps * model.M * model.S * model.A
+    planner, backups = plan_markov, max(MARKOV_BACKUPS, MARKOV_SWEEPS * sweep)
+    if endless:
+        planner, backups = plan_stationary_markov, max(TABLE_WORK, TABLE_SWEEPS * sweep)
     markov = planner(
         model, method="ascent", work_limit=backups, memory_limit=memory, seed=seed,
         time_limit=None if seconds is None else MARKOV_SHARE * seconds,

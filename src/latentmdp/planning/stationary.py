@@ -11,15 +11,32 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
+<<<<<<< HEAD
 from latentmdp.planning.belief_free import default_actions
+=======
+from latentmdp.planning.baselines import known_bound
+from latentmdp.planning.belief_grid import grid_bytes
+>>>>>>> 5685d91 (Nothing in planning asks for memory without looking: exact sizes, known-context bounds in little memory)
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ending import MOST_TIDIED, TIDYING, VISITS, Ending
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
 from latentmdp.planning.history_search import Allowed
-from latentmdp.planning.observations import observation_model, start_beliefs
+from latentmdp.planning.observations import (
+    ObservationList,
+    list_observations,
+    listing_bytes,
+    model_bytes,
+    observation_model,
+    start_beliefs,
+)
 from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
 from latentmdp.planning.small_controller import small_controller
-from latentmdp.planning.stationary_grid import corner_grid
+from latentmdp.planning.stationary_grid import (
+    FIRST_ROOM,
+    SAFETY,
+    corner_grid,
+    known_contexts,
+)
 from latentmdp.planning.stationary_search import StationarySearch
 from latentmdp.policy import PolicyGraph
 
@@ -61,10 +78,12 @@ def plan_stationary(
     budget = Budget(time_limit, work_limit)
     report = BoundsLog(budget, progress)
     with interrupts_set(budget.interrupted):
-        if least_bytes(model) > memory:
-            return _context_policy(model, budget, report)
-        observations = observation_model(model)
         budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
+        listed = list_observations(model) if listing_bytes(model) <= memory else None
+        if listed is None or least_bytes(model, listed) > memory:
+            return _context_policy(model, budget, report)
+        memory -= model_bytes(model, len(listed.next))
+        observations = observation_model(model, listed)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
         known = corners.grid.upper[0].T  # (M, S)
@@ -121,11 +140,11 @@ def plan_stationary(
     )  # fmt: skip
 
 
-def least_bytes(model: LatentMDP) -> int:
-    """Memory of the corners, about: their values in all contexts, and all observations."""
-    M, S, A = model.sizes
-    numbers = 4 * M * M * S + M * S * model.Gamma + len(model.next) * (M + 4) + 20 * S * A
-    return 8 * numbers
+def least_bytes(model: LatentMDP, listed: ObservationList) -> int:
+    """Memory of the observations and the corners: their values in all contexts, and their store."""
+    (M, S, _), J, width = model.sizes, len(listed.next), int(np.diff(listed.ptr).max())
+    corners = 4 * M * M * S + max(2 * M * S, FIRST_ROOM) * (M + width + 2)
+    return model_bytes(model, J) + 8 * corners + grid_bytes((J, M), 0, S, 1)
 
 
 def _context_policy(
@@ -133,11 +152,14 @@ def _context_policy(
     budget: Budget,
     report: BoundsLog,
 ) -> SearchResult:
-    """What there is without memory for more: the best rewards of the likeliest context."""
-    rewards = model.row_reward.reshape(model.sizes)[int(np.argmax(model.w))]
-    policy = PolicyGraph.from_table(rewards.argmax(axis=1), stationary=True)
+    """What there is without memory for more: the best policy of the likeliest context."""
+    action, known, _ = known_contexts(model, budget.reason)
+    policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
     lower = controller_value(model, policy)
-    upper = max(lower, model.max_return)
+    scale = max(float(np.abs(known).max()), 1e-300)
+    known = known_bound(model, known, SAFETY * scale)
+    told = float((model.w[:, None] * model.nu * known).sum())
+    upper = max(lower, min(told, model.max_return + SAFETY * scale))
     report(lower, upper)
     return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
 

@@ -19,7 +19,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_reach, discounted_values
 from latentmdp.kernels.stationary_markov import tighten_known
 from latentmdp.model import LatentMDP
-from latentmdp.planning.baselines import row_values
+from latentmdp.planning.baselines import known_bound, row_values
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ledger import MEMORY_UNIT, ROUNDING, Ledger, Stop
 from latentmdp.planning.markov_ascent import KICKS
@@ -145,10 +145,8 @@ class _Planner(Ledger):
 
     def raise_known(self) -> None:
         """Make `known` a bound from above, and bound the class by it."""
-        model, slack = self.model, SAFETY * self.scale
-        q = row_values(self.model, self.known)
-        excess = max(float((q.max(axis=2) - self.known).max()), 0.0) + slack
-        self.known = self.known + excess / (1.0 - model.discount)
+        model = self.model
+        self.known = known_bound(model, self.known, SAFETY * self.scale)
         self.cut_upper(float((model.w[:, None] * model.nu * self.known).sum()))
 
     def climb(self, table: Ints) -> None:
