@@ -43,12 +43,13 @@ from latentmdp.planning.observations import (
     start_beliefs,
 )
 from latentmdp.planning.policy_parts import PolicyParts, PolicyTooLargeError
-from latentmdp.planning.stationary_grid import WORK_SHARE, known_contexts
+from latentmdp.planning.stationary_grid import known_contexts
 from latentmdp.policy import PolicyGraph
 
 TABLES_SHARE = 0.4  # of the memory: for the values of exits and of knowing the context
 GRAPH_SHARE = 0.2  # ... for the graph of beliefs; the rest is for the policy
-EXITS_SHARE = 0.5  # of time and work: for the values of exits
+EXITS_SHARE = 0.4  # of the time that is left: for the values of exits, at most
+WRITING_SHARE = 0.3  # of the time: what is kept back for writing and evaluating the policy
 LEAST_WEIGHT = 1e-9  # paths that are less likely are not followed
 PIECE = 100_000  # work between two looks at the clock
 OUTCOMES_PER_UNIT = 100  # of tables that are evaluated
@@ -66,12 +67,18 @@ class CandidatePolicy:
     """Makes the policy; `table (T, S)` is the Markov policy to improve on, `T = 1` if endless."""
 
     def __init__(
-        self, model: LatentMDP, table: Ints, budget: Budget, memory: int, work: int
+        self,
+        model: LatentMDP,
+        table: Ints,
+        budget: Budget,
+        memory: int,
+        work: int,
+        known: tuple[Ints, Floats] | None = None,
     ) -> None:
         self.model, self.table, self.budget = model, table, budget
         self.endless = is_infinite(model.horizon)
-        self.memory, self.work_limit = memory, work
-        self.spent = 0  # of the work, outside the graph
+        self.memory, self.work_limit, self.solved = memory, work, known
+        self.spent = 0  # of the work: for the values of exits
         widths = np.diff(model.indptr).reshape(model.M, -1).sum(axis=0)
         self.widest = int(widths.max())  # outcomes of an action, over all contexts
 
@@ -82,7 +89,9 @@ class CandidatePolicy:
             return None
         try:
             rows = self._rows(most)
+            self.budget.kept_back = WRITING_SHARE * (self.budget.time_limit or 0.0)
             graph, start = self._grown(rows)
+            self.budget.kept_back = 0.0
             return self._extracted(rows, graph, start)
         except (_Late, PolicyTooLargeError):
             return None
@@ -112,25 +121,23 @@ class CandidatePolicy:
         model = self.model
         M, S, A = model.sizes
         if self.endless:
-            best, values, work = known_contexts(model, self.budget.reason)
-            rounds = work // (1 + len(model.next) // WORK_SHARE)
-            self.spent += rounds * self._chain_work
-            known, best = values[None], best[None]
+            if self.solved is None:
+                self.solved = known_contexts(model, self.budget.reason)[:2]
+            best, known = (part[None] for part in self.solved)
         else:
             known, best = context_values(model, self._look)
             known = known[: model.H]
-            self.spent += model.H * len(model.next) // OUTCOMES_PER_UNIT
         self._look()
         order = np.argsort(-model.w, kind="stable")[:most]
         order = order[model.w[order] > 0]
         tables = np.concatenate([best[:, order].swapaxes(0, 1), self.table[None]])
         del best
         alpha = np.empty((len(self.table), S, len(tables), M))
-        limit, seconds = EXITS_SHARE * self.work_limit, self.budget.left
+        seconds = self.budget.left
         begun, kept = self.budget.seconds, list[int]()
         for k in (len(tables) - 1, *range(len(tables) - 1)):  # the base comes first
             late = seconds is not None and self.budget.seconds - begun > EXITS_SHARE * seconds
-            if kept and (late or self.spent > limit):
+            if kept and (late or self.spent >= self.work_limit):
                 break
             self._evaluate(tables[k], k, alpha)
             kept.append(k)
@@ -176,9 +183,9 @@ class CandidatePolicy:
         room = GRAPH_SHARE * self.memory
         while not done and not self.budget.reason():
             work = int(graph.used[WORK])
-            if self.spent + work >= self.work_limit:
+            if work >= self.work_limit:
                 break
-            stop = min(work + PIECE, self.work_limit - self.spent)
+            stop = min(work + PIECE, self.work_limit)
             done = expand(rows, graph, found, LEAST_WEIGHT, stop)
             if not done and graph.used[WORK] < stop:
                 if 2 * _bytes(graph) > room:

@@ -7,6 +7,7 @@ told next.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from latentmdp._interrupts import interrupts_set
 from latentmdp.evaluation import evaluate
@@ -26,7 +27,7 @@ MARKOV_BACKUPS = 20_000_000  # row backups: its work, or
 MARKOV_SWEEPS = 10  # so many backups of all rows at all steps, if that is more
 TABLE_SWEEPS = 100  # the same without a last step, where a linear system counts as four
 LEAST_WORK = 300_000  # of the candidates' graph, about 0.3 seconds,
-OUTCOME_WORK = 0.1  # ... and this for each outcome at each step,
+OUTCOME_WORK = 0.5  # ... and this for each outcome at each step,
 WORK_SHARE = 0.02  # ... and this for each unit of the search's work
 INTERRUPTED_SHARE = 0.1  # of the time so far: what may be added after Ctrl-C, or
 INTERRUPTED_SECONDS = 0.5  # this, if that is less
@@ -53,15 +54,19 @@ def safeguarded(
     steps = 1 if endless else model.H
     if seconds is not None and steps * len(model.next) <= SMALL_MODEL:
         seconds = max(seconds, SMALL_SECONDS)
+    if seconds is not None and seconds <= 0.0:
+        return found
     budget = Budget(seconds, None)
     sweep = steps * model.M * model.S * model.A
-    planner, backups = plan_markov, max(MARKOV_BACKUPS, MARKOV_SWEEPS * sweep)
+    options: dict[str, Any] = {"method": "ascent", "memory_limit": memory, "seed": seed}
+    options["time_limit"] = None if seconds is None else MARKOV_SHARE * seconds
     if endless:
-        planner, backups = plan_stationary_markov, max(TABLE_WORK, TABLE_SWEEPS * sweep)
-    markov = planner(
-        model, method="ascent", work_limit=backups, memory_limit=memory, seed=seed,
-        time_limit=None if seconds is None else MARKOV_SHARE * seconds,
-    )  # fmt: skip
+        backups = max(TABLE_WORK, TABLE_SWEEPS * sweep)
+        markov = plan_stationary_markov(model, work_limit=backups, known=found.known, **options)
+    else:
+        markov = plan_markov(
+            model, work_limit=max(MARKOV_BACKUPS, MARKOV_SWEEPS * sweep), **options
+        )
     best, method = found, found.method
     if markov.lower > best.lower:
         best = _improved(best, markov.policy, markov.lower, f"{markov.method}+{method}")
@@ -70,7 +75,8 @@ def safeguarded(
             work = LEAST_WORK + int(
                 OUTCOME_WORK * steps * len(model.next) + WORK_SHARE * found.work
             )
-            candidates = CandidatePolicy(model, markov.policy.table, budget, memory, work)
+            base = best.policy if best.policy.is_markov else markov.policy
+            candidates = CandidatePolicy(model, base.table, budget, memory, work, markov.known)
             policy = candidates.policy()
             if policy is not None:
                 value = value_of(model, policy)

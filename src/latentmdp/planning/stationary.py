@@ -136,7 +136,7 @@ def plan_stationary(
     report(lower, upper)
     return SearchResult(
         policy, lower, upper, status, "stationary grid", search.nodes, budget.work, report.history,
-        unrestricted,
+        unrestricted=unrestricted,
     )  # fmt: skip
 
 
@@ -157,11 +157,13 @@ def _context_policy(
     policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
     lower = controller_value(model, policy)
     scale = max(float(np.abs(known).max()), 1e-300)
-    known = known_bound(model, known, SAFETY * scale)
-    told = float((model.w[:, None] * model.nu * known).sum())
+    bound = known_bound(model, known, SAFETY * scale)
+    told = float((model.w[:, None] * model.nu * bound).sum())
     upper = max(lower, min(told, model.max_return + SAFETY * scale))
     report(lower, upper)
-    return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
+    return SearchResult(
+        policy, lower, upper, "memory", "context", 0, budget.work, report.history, (action, known)
+    )
 
 
 def _cut_down(
