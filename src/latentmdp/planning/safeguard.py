@@ -6,6 +6,7 @@ values of the contexts' own policies, the most informative action, the best acti
 told next.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ INTERRUPTED_SHARE = 0.1  # of the time so far: what may be added after Ctrl-C, o
 INTERRUPTED_SECONDS = 0.5  # this, if that is less
 SMALL_MODEL = 200_000  # outcomes times steps: for these there are always
 SMALL_SECONDS = 0.03
+LEAST_MEMORY = 2**24  # bytes that it may take however low the limit is
 
 
 def safeguarded(
@@ -56,7 +58,7 @@ def safeguarded(
         seconds = max(seconds, SMALL_SECONDS)
     if seconds is not None and seconds <= 0.0:
         return found
-    budget = Budget(seconds, None)
+    budget, memory = Budget(seconds, None), max(memory, LEAST_MEMORY)
     sweep = steps * model.M * model.S * model.A
     options: dict[str, Any] = {"method": "ascent", "memory_limit": memory, "seed": seed}
     options["time_limit"] = None if seconds is None else MARKOV_SHARE * seconds
@@ -86,7 +88,8 @@ def safeguarded(
         moment = passed + budget.seconds, found.work, best.lower, best.upper
         best = replace(best, history=[*found.history, moment])
         if progress is not None:
-            progress(*moment)
+            with suppress(KeyboardInterrupt):  # it is over anyway
+                progress(*moment)
     return best
 
 

@@ -43,6 +43,7 @@ from latentmdp.policy import PolicyGraph
 STATIONARY_METHODS = ("auto", "grid")
 WORTH_GOING_ON = 1.3  # times what the end takes: with more time left, the search goes on
 CORNERS_KEEP_BACK = 0.2  # of the time limit, while each context is solved by itself
+CONTEXTS_KEEP_BACK = 0.6  # the same where that is all that there is memory for
 
 
 def plan_stationary(
@@ -153,6 +154,7 @@ def _context_policy(
     report: BoundsLog,
 ) -> SearchResult:
     """What there is without memory for more: the best policy of the likeliest context."""
+    budget.kept_back = CONTEXTS_KEEP_BACK * (budget.time_limit or 0.0)
     action, known, _ = known_contexts(model, budget.reason)
     policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
     lower = controller_value(model, policy)
