@@ -1,5 +1,6 @@
 """Limits of `plan`: odd sizes, tiny limits, and limits that hold for all of the work."""
 
+import sys
 import time
 import tracemalloc
 
@@ -19,12 +20,12 @@ from latentmdp.planning import (
     history,
     safeguard,
 )
-from latentmdp.planning import plan as plan_module
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import observation_model, start_beliefs
 from strategies import models, seeds
 
+plan_module = sys.modules["latentmdp.planning.plan"]  # the name is that of a function too
 HISTORY = ("auto", "exact", "layers", "grid")
 MARKOV = ("auto", "ascent", "branch", "wsu", "mean", "qmdp")
 
@@ -318,10 +319,10 @@ def test_no_policy_is_worse_than_a_baseline_that_fits_in_the_time(monkeypatch):
     values = [evaluate(model, baselines.policy(name, model)).value for name in baselines.TABLES]
     limits = [{"work_limit": 1}, {"time_limit": 0.5}, {"memory_limit": 10_000_000}]
     for limit in limits:
-        found = plan(model, **limit)
+        found = plan(model, gap=None, **limit)
         assert found.lower >= max(values) - 1e-12
         assert found.method.startswith(("ascent", "candidates"))
-        assert found.status == ("memory" if "memory_limit" in limit else "time")
+        assert found.status in ("optimal", "memory" if "memory_limit" in limit else "time")
         assert evaluate(model, found.policy).value == found.lower <= found.upper
 
 

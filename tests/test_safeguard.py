@@ -362,7 +362,7 @@ def test_the_candidates_memory_is_looked_at_first():
     needs = []
     for memory in (10**3, 10**6, 10**9):
         maker = CandidatePolicy(model, table, Budget(None, None), memory, 10_000)
-        needs.append(maker._most_exits())
+        needs.append(maker._most_exits(1_000))
     assert needs[0] < 0 <= needs[1] <= needs[2] == model.M
     assert CandidatePolicy(model, table, Budget(None, None), 10**3, 10_000).policy() is None
     assert history.least_policy_bytes(model) > 0

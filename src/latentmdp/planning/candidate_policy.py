@@ -84,7 +84,10 @@ class CandidatePolicy:
 
     def policy(self) -> PolicyGraph | None:
         """None without the memory, time or work for one that remembers anything."""
-        most = self._most_exits()
+        if listing_bytes(self.model) > self.memory:
+            return None
+        self.listed = list_observations(self.model)
+        most = self._most_exits(len(self.listed.key))
         if most < 0:
             return None
         try:
@@ -98,11 +101,11 @@ class CandidatePolicy:
 
     # ------------------------------------------------------------------ values
 
-    def _most_exits(self) -> int:
+    def _most_exits(self, J: int) -> int:
         """Contexts whose own policies fit into memory as exits; -1: nothing fits."""
         model, T = self.model, len(self.table)
         M, S = model.M, model.S
-        free = TABLES_SHARE * self.memory - listing_bytes(model) - 40 * M * S
+        free = TABLES_SHARE * self.memory - 32 * J - 40 * M * S
         free -= 16 * (T + 1) * M * S  # knowing the context
         per_exit = T * S * (8 * M + 24)
         return min(M, int(free // per_exit) - 1)
@@ -209,7 +212,7 @@ class CandidatePolicy:
 
     def _extracted(self, rows: CandidateRows, graph: CandidateGraph, start: Ints) -> PolicyGraph:
         """The nodes that the choices lead to, exits included."""
-        model, (T, S) = self.model, self.table.shape
+        T, S = self.table.shape
         K = len(self.tables) - 1  # without the base, whose nodes are the default nodes
         chosen, (owner, edge) = _reached(graph, start)
         number = np.full(int(graph.used[N_NODES]), -1, dtype=np.int64)
@@ -224,7 +227,7 @@ class CandidatePolicy:
         place = np.full((T, S, K + 1), -1, dtype=np.int64)
         place[:, :, K] = parts.default
         if mine.any():
-            self._add_exits(parts, list_observations(model), wanted, place)
+            self._add_exits(parts, self.listed, wanted, place)
         number[leaf] = place[step, state, exit_]
         number[inner] = parts.reserve(len(inner), len(edge))
         key, target = graph.key[edge], number[graph.child[edge]]
