@@ -1,4 +1,4 @@
-"""`optimistic_plan` with memory at more states than the smallest problems have, against Pareto sets."""
+"""`optimistic_plan` with memory against Pareto sets, where there are more than a few states."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def problems(rng, states, count):
 
 @pytest.mark.parametrize(
     ("states", "count"),
-    [((11, 14), 8), ((14, 17), 3), pytest.param((11, 19), 60, marks=pytest.mark.slow)],
+    [((11, 14), 8), ((14, 17), 3), pytest.param((11, 17), 60, marks=pytest.mark.slow)],
 )
 def test_the_argmax_is_found_where_the_exact_solver_goes(states, count):
     """With the settings of learners 18 of 60 at 11 to 13 states were short, by up to 0.0011."""

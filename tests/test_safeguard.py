@@ -334,7 +334,7 @@ for policy_class in ("history", "markov"):
     assert found.lower <= found.upper, found
     value = evaluate(model, found.policy).value
     assert abs(value - found.lower) <= 1e-9 * max(1.0, abs(value)), (value, found)
-    assert found.lower > 0 and found.upper <= found.policy.model.max_return * (1 + 1e-9)
+    assert 0 <= found.lower and found.upper <= model.max_return * (1 + 1e-9), found
     print(found)
 """
 

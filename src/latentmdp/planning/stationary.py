@@ -98,6 +98,7 @@ def plan_stationary(
         while True:
             status = _run(search, target, budget, memory, ending, report)
             low, high = search.bounds
+            high = min(high, model.max_return + SAFETY * scale)  # corners stopped early have more
             began = budget.seconds
             policy = search.controller(1e-13 * scale)
             value = controller_value(model, policy)
