@@ -29,6 +29,11 @@ UNIT_SECONDS = 3e-7  # per node or edge, until a policy was written; 1e-7 to 3.6
 LEAST_UNIT = 2e-7  # ... and at least: large policies take longer per node than middling ones
 
 
+def seconds_for_baselines(solving: float, time_limit: float) -> float:
+    """Time to keep back for `safeguard.py`, where solving each context took `solving` seconds."""
+    return min(BASELINE_SECONDS + BASELINE_FACTOR * solving, BASELINE_SHARE * time_limit)
+
+
 class PolicyMaker:
     """Writes the policy of a search; keeps the best so far."""
 
@@ -42,8 +47,7 @@ class PolicyMaker:
         self.shortage = ""  # of time or memory: the policy is not the search's own
         self.for_baselines = 0.0  # seconds to keep back for them
         if budget.time_limit is not None:  # so far each context was solved
-            expected = BASELINE_SECONDS + BASELINE_FACTOR * budget.seconds
-            self.for_baselines = min(expected, BASELINE_SHARE * budget.time_limit)
+            self.for_baselines = seconds_for_baselines(budget.seconds, budget.time_limit)
         self.unit_seconds = UNIT_SECONDS  # measured later
         self.large = memory // 8  # a search of so many bytes has its policy written
         self.seconds, self.ended = 0.0, 0.0  # what the last one took; when it was written

@@ -110,6 +110,7 @@ def plan_stationary(
             lower, upper = best[0], max(high, best[0])
             closed = upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale
             needed = WORTH_GOING_ON * ending.seconds(search.most_policy_nodes)
+            needed += ending.for_baselines
             if status == "time" and not closed and budget.has_left(needed):
                 continue  # it took less than feared
             if status != "closed" or closed:
