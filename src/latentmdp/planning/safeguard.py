@@ -19,15 +19,17 @@ from latentmdp.planning.candidate_policy import CandidatePolicy
 from latentmdp.planning.markov import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.stationary import controller_value
-from latentmdp.planning.stationary_markov import TABLE_WORK, plan_stationary_markov
+from latentmdp.planning.stationary_markov import plan_stationary_markov
 from latentmdp.policy import PolicyGraph
 
 ENDED_EARLY = ("time", "memory", "interrupted")
 MARKOV_SHARE = 0.3  # of the time that is left: for the Markov policy
 MARKOV_BACKUPS = 20_000_000  # row backups: its work, or
 MARKOV_SWEEPS = 10  # so many backups of all rows at all steps, if that is more
-TABLE_SWEEPS = 100  # the same without a last step, where a linear system counts as four
-LEAST_WORK = 300_000  # of the candidates' graph, about 0.3 seconds,
+TABLE_BACKUPS, TABLE_SWEEPS = 20_000, 100  # the same without a last step, where a linear system
+# counts as four sweeps
+BACKUPS_SHARE = 2  # ... and, for both, this for each unit of the search's work
+LEAST_WORK = 150_000  # of the candidates' graph, about 0.15 seconds,
 OUTCOME_WORK = 0.5  # ... and this for each outcome at each step,
 WORK_SHARE = 0.02  # ... and this for each unit of the search's work
 INTERRUPTED_SHARE = 0.1  # of the time so far: what may be added after Ctrl-C, or
@@ -63,12 +65,11 @@ def safeguarded(
     options: dict[str, Any] = {"method": "ascent", "memory_limit": memory, "seed": seed}
     options["time_limit"] = None if seconds is None else MARKOV_SHARE * seconds
     if endless:
-        backups = max(TABLE_WORK, TABLE_SWEEPS * sweep)
+        backups = max(TABLE_BACKUPS, TABLE_SWEEPS * sweep) + BACKUPS_SHARE * found.work
         markov = plan_stationary_markov(model, work_limit=backups, known=found.known, **options)
     else:
-        markov = plan_markov(
-            model, work_limit=max(MARKOV_BACKUPS, MARKOV_SWEEPS * sweep), **options
-        )
+        backups = max(MARKOV_BACKUPS, MARKOV_SWEEPS * sweep) + BACKUPS_SHARE * found.work
+        markov = plan_markov(model, work_limit=backups, **options)
     best, method = found, found.method
     if markov.lower > best.lower:
         best = _improved(best, markov.policy, markov.lower, f"{markov.method}+{method}")
