@@ -367,9 +367,25 @@ def test_the_candidates_memory_is_looked_at_first():
     model = lm.make("garnet")
     table = np.zeros((model.H, model.S), dtype=np.int64)
     needs = []
-    for memory in (10**3, 10**6, 10**9):
+    for memory in (10**3, 10**7, 10**9):
         maker = CandidatePolicy(model, table, Budget(None, None), memory, 10_000)
         needs.append(maker._most_exits(1_000))
     assert needs[0] < 0 <= needs[1] <= needs[2] == model.M
     assert CandidatePolicy(model, table, Budget(None, None), 10**3, 10_000).policy() is None
     assert history.least_policy_bytes(model) > 0
+
+
+def test_where_the_contexts_own_policies_do_not_fit_memory_alone_is_used(monkeypatch):
+    model = lm.make("garnet:states=8")
+    table = np.zeros((model.H, model.S), dtype=np.int64)
+    worth = lm.evaluate(model, table).value
+
+    def made():
+        return CandidatePolicy(model, table, Budget(None, None), 2**24, 100_000).policy()
+
+    free = made()
+    monkeypatch.setattr(CandidatePolicy, "_room", lambda self: (5_000, 5_000))
+    small = made()
+    assert small is not None
+    assert small.N < free.N
+    assert worth < lm.evaluate(model, small).value <= lm.evaluate(model, free).value + 1e-12

@@ -56,7 +56,7 @@ OUTCOMES_PER_UNIT = 100  # of tables that are evaluated
 CHAIN_WORK = 300  # of a linear system, however small
 SWEEPS = 400  # of backups where there is no last step
 FIRST_ROOM = 1024
-NODE_BYTES = 8 * (NODE_COLUMNS + 2 + RULES + 1 + 4) + 8 * (OPTION_COLUMNS + 1)
+FIRST_BYTES = 700  # of a new graph, for each node that it has room for
 
 
 class _Late(Exception):  # noqa: N818  (control flow, not an error)
@@ -88,16 +88,22 @@ class CandidatePolicy:
             return None
         self.listed = list_observations(self.model)
         most = self._most_exits(len(self.listed.key))
-        if most < 0:
-            return None
-        try:
-            rows = self._rows(most)
-            self.budget.kept_back = WRITING_SHARE * (self.budget.time_limit or 0.0)
-            graph, start = self._grown(rows)
-            self.budget.kept_back = 0.0
-            return self._extracted(rows, graph, start)
-        except (_Late, PolicyTooLargeError):
-            return None
+        for exits in (most, 0) if most > 0 else (most,):
+            try:
+                return self._made(exits) if exits >= 0 else None
+            except PolicyTooLargeError:  # contexts' own policies have too many nodes
+                continue
+            except _Late:
+                break
+        return None
+
+    def _made(self, exits: int) -> PolicyGraph:
+        """The policy with so many contexts' own policies as exits."""
+        rows = self._rows(exits)
+        self.budget.kept_back = WRITING_SHARE * (self.budget.time_limit or 0.0)
+        graph, start = self._grown(rows)
+        self.budget.kept_back = 0.0
+        return self._extracted(rows, graph, start)
 
     # ------------------------------------------------------------------ values
 
@@ -105,6 +111,9 @@ class CandidatePolicy:
         """Contexts whose own policies fit into memory as exits; -1: nothing fits."""
         model, T = self.model, len(self.table)
         M, S = model.M, model.S
+        first = int(np.count_nonzero(model.nu.any(axis=0))) + 4 * self.widest + FIRST_ROOM
+        if FIRST_BYTES * first > GRAPH_SHARE * self.memory:
+            return -1
         free = TABLES_SHARE * self.memory - 32 * J - 40 * M * S
         free -= 16 * (T + 1) * M * S  # knowing the context
         per_exit = T * S * (8 * M + 24)
