@@ -133,6 +133,7 @@ def _affordable_search(
 ) -> type[Any] | None:
     """The search of the method that there is memory for, with `J` observations; None: none."""
     corners = grid_bytes((J, model.M), model.H, model.S, 1)
+    corners += 24 * model.H * model.M * model.S  # ascent of the default nodes' table
     graph = corners + first_bytes(model.sizes, J, model.H, starts)
     if method == "layers":
         return GraphSearch if graph <= memory else None

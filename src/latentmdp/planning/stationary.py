@@ -11,12 +11,9 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
-<<<<<<< HEAD
-from latentmdp.planning.belief_free import default_actions
-=======
 from latentmdp.planning.baselines import known_bound
+from latentmdp.planning.belief_free import default_actions
 from latentmdp.planning.belief_grid import grid_bytes
->>>>>>> 5685d91 (Nothing in planning asks for memory without looking: exact sizes, known-context bounds in little memory)
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ending import MOST_TIDIED, TIDYING, VISITS, Ending
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
