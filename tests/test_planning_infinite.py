@@ -282,7 +282,8 @@ def test_without_memory_for_the_corners_there_is_still_a_policy():
     model = garnet(0)
     plan = lm.plan(model, gap=None, memory_limit=1000)
     check(model, plan)
-    assert (plan.status, plan.method) == ("memory", "context")
+    assert plan.status == "memory"
+    assert plan.method.endswith("context")
     assert plan.upper >= lm.plan(model, gap=0.01).lower
 
 

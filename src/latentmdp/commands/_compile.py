@@ -32,6 +32,7 @@ def plan(policy_class: str) -> None:
     for spec in (TINY, SMALL, DEEP):
         for method in methods:
             lm.plan(lm.make(spec), policy_class, None, None, method=method, work_limit=10**5)
+    lm.plan(lm.make(SMALL), policy_class, None, None, work_limit=1)  # ends early
 
 
 def plan_without_end() -> None:
@@ -46,6 +47,7 @@ def plan_without_end() -> None:
         model = lm.make(spec, observe_rewards=False)
         model = model.replace(discount=0.95, horizon=math.inf, max_return=None)
         found = lm.plan(model, gap=None, time_limit=None, work_limit=10**5, max_nodes=model.S + 2)
+        lm.plan(model, gap=None, time_limit=None, work_limit=1)  # ends early
         lm.plan(model, "markov", None, None, work_limit=10**6)
         lm.evaluate(model, found.policy)
     state, none = np.tile(np.arange(model.S), 1000), np.zeros(0, dtype=np.int64)

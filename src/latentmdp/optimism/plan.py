@@ -13,7 +13,7 @@ from latentmdp.optimism.confidence import Rule, Setting, rule_named
 from latentmdp.optimism.history import HistoryPlanner
 from latentmdp.optimism.known import Known
 from latentmdp.optimism.reference import Reference
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import ALONE, SEARCH, SearchSettings
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy import PolicyGraph, playable
 from latentmdp.policy_class import check_policy_class
@@ -37,10 +37,16 @@ class OptimisticPlan:
         """How far the policy may be from the largest optimistic value."""
         return max(self.upper - self.lower, 0.0)
 
+    @property
+    def certified(self) -> bool:
+        """Whether the policy is proven to be an argmax: its value reaches `upper` (to 1e-9)."""
+        return self.gap <= self.planner.settings.equal
+
     def __repr__(self) -> str:
+        proven = "an argmax" if self.certified else "not proven to be an argmax"
         return (
             f"OptimisticPlan({self.algorithm}, {self.policy_class}, "
-            f"{self.lower:.6g} <= optimum <= {self.upper:.6g}, {self.seconds:.3g} s)"
+            f"{self.lower:.6g} <= optimum <= {self.upper:.6g}, {proven}, {self.seconds:.3g} s)"
         )
 
 
@@ -54,9 +60,12 @@ def optimistic_plan(
     bonus_scale: float = 1.0,
     warm: OptimisticPlan | None = None,
     seed: int = 0,
-    settings: SearchSettings = SEARCH,
+    settings: SearchSettings = ALONE,
 ) -> OptimisticPlan:
     """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
+
+    The search is a heuristic: where `certified` is False another policy may be worth up to `gap`
+    more.
 
     `visits (M, S, A, S)` are observed transitions (or a learner's counts, of which the snapshot is
     used). The model gives `w, nu, R, H` and which actions are available; its `P` is not used.

@@ -3,7 +3,7 @@
 They cost one or a few sweeps, carry no certificate, and start the coordinate ascent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,7 @@ from latentmdp.errors import ModelError
 from latentmdp.folding import folding
 from latentmdp.formats.files import memory_budget
 from latentmdp.horizons import is_infinite, needs_finite
-from latentmdp.kernels.markov_sweep import pull_back
+from latentmdp.kernels.markov_sweep import pull_back, table_value
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model import LatentMDP
 from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
@@ -93,6 +93,16 @@ def knowing_the_context(model: AnyModel) -> float:
     return float((model.w[:, None] * model.nu * values[0]).sum())
 
 
+def known_bound(model: LatentMDP, known: Floats, slack: float) -> Floats:
+    """`(M, S)` bounds on knowing the context without a last step, from values `known` near them.
+
+    Backed up, no value of `known + excess / (1 - discount)` rises above it. `slack` for rounding.
+    """
+    excess = max(float((row_values(model, known).max(axis=2) - known).max()), 0.0) + slack
+    bound: Floats = known + excess / (1.0 - model.discount)
+    return bound
+
+
 def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> tuple[Floats, Ints]:
     """`context_optimal`, looking at the clock on the way."""
     value = np.zeros((model.H + 1, model.M, model.S))
@@ -104,6 +114,54 @@ def context_values(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> t
         )  # fmt: skip
         check_clock()
     return value, best
+
+
+def context_start(model: LatentMDP, check_clock: ClockCheck = _never_stop) -> tuple[Floats, Ints]:
+    """`(values (M, S) at the first step, table (H, S))`: each context solved as an MDP of its own.
+
+    The table is that of the likeliest context. Values are kept for a few steps at a time.
+    """
+    likeliest = int(np.argmax(model.w))
+    table = np.empty((model.H, model.S), dtype=np.int64)
+    at_first = np.zeros((model.M, model.S))
+    for first, stop, value, best in _context_spans(model):
+        table[first:stop], at_first = best[:, likeliest], value[0]
+        check_clock()
+    return at_first, table
+
+
+def table_value_lean(model: LatentMDP, table: Ints, check_clock: ClockCheck = _never_stop) -> float:
+    """The value of a table of actions; alpha vectors are kept for a few steps at a time."""
+    view = markov_view(model)
+    value = np.zeros((1, view.M, view.S))
+    for first, stop in reversed(view_spans(view)):
+        value = _before(value, stop - first)
+        worth = table_value(view, table[first:stop], value)
+        check_clock()
+    return float(worth)
+
+
+def _context_spans(model: LatentMDP) -> Iterator[tuple[int, int, Floats, Ints]]:
+    """Backward induction in each context by spans `(first, stop)` of steps, last to first.
+
+    With `values (stop - first + 1, M, S)` and the best actions `(stop - first, M, S)`.
+    """
+    value = np.zeros((1, model.M, model.S))
+    for first, stop in reversed(step_spans(model.H, len(model.next))):
+        value = _before(value, stop - first)
+        best = np.empty((stop - first, model.M, model.S), dtype=np.int64)
+        backward_induction(
+            model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount,
+            value, best,
+        )  # fmt: skip
+        yield first, stop, value, best
+
+
+def _before(value: Floats, steps: int) -> Floats:
+    """Room for the values of so many earlier steps, before the first ones of `value`."""
+    longer = np.empty((steps + 1, *value.shape[1:]))
+    longer[steps] = value[0]
+    return longer
 
 
 def policy(name: str, model: AnyModel) -> PolicyGraph:
@@ -124,10 +182,10 @@ def _weight_select_update(model: LatentMDP, table: Ints, check_clock: ClockCheck
     """A backward sweep in which nothing arrives."""
     view = markov_view(model)
     table[:] = view.choice[view.choice_ptr[:-1]]
-    value, scratch = np.zeros((view.H + 1, view.M, view.S)), np.empty((view.M, 2))
+    value, scratch = np.zeros((1, view.M, view.S)), np.empty((view.M, 2))
     for first, stop in reversed(view_spans(view)):
-        nothing = np.zeros((stop - first, view.M, view.S))
-        pull_back(view, table[first:stop], nothing, scratch, value[first : stop + 1])
+        nothing, value = np.zeros((stop - first, view.M, view.S)), _before(value, stop - first)
+        pull_back(view, table[first:stop], nothing, scratch, value)
         check_clock()
 
 
@@ -155,9 +213,8 @@ def _mean_model(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
 
 
 def _qmdp(model: LatentMDP, table: Ints, check_clock: ClockCheck) -> None:
-    later, _ = context_values(model, check_clock)
-    for first, stop in reversed(step_spans(model.H, len(model.next))):
-        q = row_values(model, later[first + 1 : stop + 1])  # (steps, M, S, A)
+    for first, stop, value, _ in _context_spans(model):
+        q = row_values(model, value[1:])  # (steps, M, S, A)
         table[first:stop] = np.einsum("m,tmsa->tsa", model.w, q).argmax(axis=2)
         check_clock()
 

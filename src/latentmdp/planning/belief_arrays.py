@@ -1,6 +1,6 @@
 """Room for growing trees and graphs of beliefs: their arrays, empty and enlarged."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def empty_graph(
 ) -> BeliefGraph:
     """A graph with room for two expansions."""
     J, M = observations.likelihood.shape
-    n, rows = 2 * (J + S + starts), 2 * S
+    n, _, rows, _ = first_room(J, S, starts)
     return BeliefGraph(
         used=np.zeros(6, dtype=np.int64),
         belief=np.zeros((n, M)), support=_indices(n), node_of=_indices(n, S),
@@ -88,19 +88,45 @@ def empty_graph(
     )  # fmt: skip
 
 
-def enlarge_graph(graph: BeliefGraph, J: int) -> BeliefGraph | None:
-    """More room for everything; `J` observations in all. None: more than indices can count.
+class GraphRoom(NamedTuple):
+    """Lengths of a graph's arrays."""
 
-    The large arrays grow in place, without being copied.
-    """
+    beliefs: int
+    nodes: int
+    rows: int
+    edges: int
+
+    def bytes(self, M: int, S: int, A: int, horizon: int) -> int:
+        """Memory of a graph with this room."""
+        beliefs, nodes, rows, edges = self
+        per_belief, per_node = 8 * M + 4 * S + 36, 16 * (horizon + 1) + 56
+        table = 4 << (2 * beliefs).bit_length()
+        return beliefs * per_belief + nodes * per_node + 12 * (rows * A + edges) + table
+
+
+def first_room(J: int, S: int, starts: int) -> GraphRoom:
+    """Room for two expansions, with `J` observations in all."""
+    n = 2 * (J + S + starts)
+    return GraphRoom(n, n, 2 * S, n)
+
+
+def more_room(graph: BeliefGraph, J: int) -> GraphRoom | None:
+    """More room for everything. None: more than indices can count."""
     S, A = graph.node_of.shape[1], graph.gain.shape[1]
     used: list[int] = graph.used.tolist()
-    beliefs = int(ENLARGED * used[N_BELIEFS]) + 2 * (J + S)
-    nodes = int(ENLARGED * used[N_NODES]) + 2 * (J + S)
-    rows = int(ENLARGED * used[N_INNER]) + 2 * S
-    edges = int(ENLARGED * used[N_EDGES]) + 2 * J
-    if max(beliefs, nodes, rows * A + 1, edges) >= NONE:
-        return None
+    room = GraphRoom(
+        int(ENLARGED * used[N_BELIEFS]) + 2 * (J + S),
+        int(ENLARGED * used[N_NODES]) + 2 * (J + S),
+        int(ENLARGED * used[N_INNER]) + 2 * S,
+        int(ENLARGED * used[N_EDGES]) + 2 * J,
+    )
+    return None if max(*room, room.rows * A + 1) >= NONE else room
+
+
+def enlarge_graph(graph: BeliefGraph, room: GraphRoom) -> BeliefGraph:
+    """A graph with this room. The large arrays grow in place, without being copied."""
+    A = graph.gain.shape[1]
+    beliefs, nodes, rows, edges = room
     for length, names in (
         (beliefs, GRAPH_BELIEFS), (nodes, GRAPH_NODES), (edges, GRAPH_EDGES), (rows, ("gain",)),
         (rows * A + 1, ("ptr",)),

@@ -7,7 +7,7 @@ tests), few beliefs matter. Expanding all of them is exact; expanding those with
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.canonical import Ints, Sizes
 from latentmdp.kernels.beliefs import N_BELIEFS, N_NODES, WORK_UNITS, ObservationModel
 from latentmdp.kernels.history_extract import reached_policy, write_graph_policy
 from latentmdp.kernels.history_frontier import score_frontier, tighten_frontier
@@ -21,7 +21,13 @@ from latentmdp.kernels.history_graph import (
 )
 from latentmdp.kernels.history_grid import BeliefGrid
 from latentmdp.kernels.history_sweep import back_up_layers
-from latentmdp.planning.belief_arrays import empty_graph, enlarge_graph, total_bytes
+from latentmdp.planning.belief_arrays import (
+    empty_graph,
+    enlarge_graph,
+    first_room,
+    more_room,
+    total_bytes,
+)
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.history_search import Allowed
 from latentmdp.planning.observations import Start
@@ -61,9 +67,13 @@ class GraphSearch:
         return int(corners.alpha.size) // 24
 
     @staticmethod
-    def bytes_to_begin(corners: BeliefGrid) -> int:
-        """Memory that a new one needs, about."""
-        return 2 * int(corners.alpha.nbytes)
+    def bytes_to_begin(
+        observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+    ) -> int:
+        """Memory that a new one needs."""
+        (J, M), S = observations.likelihood.shape, int(corners.upper.shape[1])
+        sizes = Sizes(M, S, len(observations.reward) // S)
+        return first_bytes(sizes, J, horizon, len(start.state))
 
     # ------------------------------------------------------------------ state
 
@@ -181,12 +191,15 @@ class GraphSearch:
 
     def _grow(self, memory: int) -> bool:
         """More room for everything; False: there is no memory for it."""
-        if 2 * self.bytes > memory:
+        graph, by_step = self.graph, total_bytes(self.by_step)
+        room = more_room(graph, len(self.observations.next))
+        if room is None:
             return False
-        graph = enlarge_graph(self.graph, int(self.observations.ptr[-1]))
-        if graph is None:
-            return False
-        self.graph = graph
+        M, S, A = graph.belief.shape[1], graph.node_of.shape[1], graph.gain.shape[1]
+        size = by_step + room.bytes(M, S, A, self.horizon)
+        if max(2 * self.bytes, size + 8 * self.horizon * room.nodes) > memory:
+            return False  # numbering the policy's points takes memory too
+        self.graph = enlarge_graph(graph, room)
         return True
 
     # ------------------------------------------------------------------ the policy
@@ -256,9 +269,11 @@ class GraphSearch:
         parts.fill(number, step, graph.state[node], action, degree, symbol, following, target)
 
 
-def first_bytes(observations: ObservationModel, horizon: int, n_states: int) -> int:
-    """Memory (about) of a graph with room for two expansions."""
-    return 32 * (len(observations.next) + n_states) * (horizon + 1)
+def first_bytes(sizes: Sizes, J: int, horizon: int, starts: int) -> int:
+    """Memory of a new search, with `J` observations and so many first states."""
+    M, S, A = sizes
+    by_step = 8 * S * M * ((horizon + 1) * (M + 1) + (horizon // HOLD + 1) * M)
+    return by_step + first_room(J, S, starts).bytes(M, S, A, horizon)
 
 
 def _by_step(grid: BeliefGrid) -> Corners:

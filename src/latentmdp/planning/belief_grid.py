@@ -36,9 +36,9 @@ def grid_work(observations: ObservationModel, horizon: int, N: int) -> int:
     return n_vertices(M, N) * J * horizon // 12
 
 
-def grid_bytes(observations: ObservationModel, horizon: int, n_states: int, N: int) -> int:
-    """Memory of a grid."""
-    J, M = observations.likelihood.shape
+def grid_bytes(shape: tuple[int, ...], horizon: int, n_states: int, N: int) -> int:
+    """Memory of a grid for `(J, M)` observations and contexts."""
+    J, M = shape
     per_vertex = (horizon + 1) * n_states * 8 * (M + 2) + J * (16 + 12 * min(N, M))
     return n_vertices(M, N) * per_vertex
 

@@ -48,9 +48,13 @@ class TreeSearch(GrowingTree):
         return 0
 
     @staticmethod
-    def bytes_to_begin(corners: BeliefGrid) -> int:
+    def bytes_to_begin(
+        observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+    ) -> int:
         """Memory that a new one needs, about."""
-        return 8 * FIRST_NODES * (20 + int(corners.alpha.shape[2]))
+        J, M = observations.likelihood.shape
+        A = len(observations.reward) // int(corners.upper.shape[1])
+        return 8 * ((FIRST_NODES + len(start.state)) * (20 + M + A) + 2 * J // A)
 
     # ------------------------------------------------------------------ state
 
@@ -89,7 +93,7 @@ class TreeSearch(GrowingTree):
         N = next_resolution(M, self.grids[-1].N)
         work, self.pending = self.pending, 0
         self.refine_at = NEVER
-        size = grid_bytes(self.observations, self.horizon, self.S, N)
+        size = grid_bytes(self.observations.likelihood.shape, self.horizon, self.S, N)
         rate = budget.work / max(budget.seconds, 1e-3)
         if self.bytes + size > memory // 2 or not budget.affords(work, rate):
             return

@@ -5,6 +5,7 @@ Controllers are written while the search runs, to measure how long that takes pe
 """
 
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.extraction import seconds_for_baselines
 from latentmdp.planning.stationary_search import StationarySearch
 
 EVALUATION_SECONDS = 4e-6  # per node and context, of writing and evaluating; until it is measured
@@ -31,6 +32,9 @@ class Ending:
         self.share = 1.0  # of these, which it had
         self.last = 0.0  # seconds that it took
         self.longest_round = 0.0  # of the search, between two looks at the clock
+        self.for_baselines = 0.0  # seconds to keep back for `safeguard.py`
+        if budget.time_limit is not None and not cuts:
+            self.for_baselines = seconds_for_baselines(budget.seconds, budget.time_limit)
 
     def seconds(self, nodes: int) -> float:
         """Of all that is to be done with a controller of at most so many nodes."""
@@ -61,6 +65,6 @@ class Ending:
         limit = self.budget.time_limit
         if limit is not None:
             most = MOST_KEPT_BACK if self.measured else FIRST_KEPT_BACK
-            last = self.longest_round + self.seconds(search.most_policy_nodes)
+            last = self.longest_round + self.seconds(search.most_policy_nodes) + self.for_baselines
             self.budget.kept_back = min(last, most * limit)
         return self.budget.reason()

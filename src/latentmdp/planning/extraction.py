@@ -23,9 +23,15 @@ RESERVE_FACTOR = 1.5  # kept back: this many times what writing the policy is ex
 MAX_RESERVE = 0.5  # ... but no more than this share of the time limit
 POLICY_NODE_BYTES, POLICY_EDGE_BYTES = 160, 140  # while it is written; 16 per node and context
 SMALL_POLICY = 20_000  # nodes and edges of a policy that is always written: it takes no time
-BASELINE_SHARE = 0.1  # of the time limit: what is kept back for baselines, at most
+BASELINE_SHARE = 0.1  # of the time limit: what is kept back for `safeguard.py`, at most; for
+BASELINE_SECONDS, BASELINE_FACTOR = 0.2, 10.0  # this, and so many times solving each context
 UNIT_SECONDS = 3e-7  # per node or edge, until a policy was written; 1e-7 to 3.6e-7 were measured
 LEAST_UNIT = 2e-7  # ... and at least: large policies take longer per node than middling ones
+
+
+def seconds_for_baselines(solving: float, time_limit: float) -> float:
+    """Time to keep back for `safeguard.py`, where solving each context took `solving` seconds."""
+    return min(BASELINE_SECONDS + BASELINE_FACTOR * solving, BASELINE_SHARE * time_limit)
 
 
 class PolicyMaker:
@@ -40,8 +46,8 @@ class PolicyMaker:
         self.lower = -np.inf
         self.shortage = ""  # of time or memory: the policy is not the search's own
         self.for_baselines = 0.0  # seconds to keep back for them
-        if budget.time_limit is not None:  # so far each context was solved, which takes longer
-            self.for_baselines = min(budget.seconds, BASELINE_SHARE * budget.time_limit)
+        if budget.time_limit is not None:  # so far each context was solved
+            self.for_baselines = seconds_for_baselines(budget.seconds, budget.time_limit)
         self.unit_seconds = UNIT_SECONDS  # measured later
         self.large = memory // 8  # a search of so many bytes has its policy written
         self.seconds, self.ended = 0.0, 0.0  # what the last one took; when it was written

@@ -12,17 +12,24 @@ import numpy as np
 
 from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
-from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.evaluation import evaluate
+from latentmdp.kernels.history_grid import BeliefGrid
 from latentmdp.model import LatentMDP
+from latentmdp.planning.baselines import context_start
 from latentmdp.planning.belief_free import default_table
 from latentmdp.planning.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.belief_tree import TreeSearch
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.extraction import PolicyMaker
-from latentmdp.planning.fallback import better_baseline
+from latentmdp.planning.extraction import POLICY_NODE_BYTES, PolicyMaker
 from latentmdp.planning.history_search import Allowed, HistorySearch
-from latentmdp.planning.observations import observation_model, start_beliefs
+from latentmdp.planning.observations import (
+    list_observations,
+    listing_bytes,
+    model_bytes,
+    observation_model,
+    start_beliefs,
+)
 from latentmdp.planning.race import Race
 from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
 from latentmdp.policy import PolicyGraph
@@ -61,19 +68,23 @@ def plan_history(
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
-    observations, start = observation_model(model), start_beliefs(model)
-    kind: Any = {"layers": GraphSearch, "grid": TreeSearch}.get(method, Race)
+    start = start_beliefs(model)
     report = BoundsLog(budget, progress)
     with interrupts_set(budget.interrupted):
-        least = grid_bytes(observations, model.H, model.S, 1)
-        graph_least = 3 * least + first_bytes(observations, model.H, model.S)
-        if kind is Race and graph_least > memory:
-            kind = TreeSearch
-        fits = (graph_least if kind is GraphSearch else least) <= memory
+        memory -= least_policy_bytes(model)
         if budget.time_limit is not None:  # keep time back for `_context_policy`
             fallback = FALLBACK_SECONDS * model.H * len(model.next)
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
-        corners = build_grid(observations, model.H, model.S, 1, budget.reason) if fits else None
+        corners: BeliefGrid | None = None
+        kind: Any = None
+        if listing_bytes(model) <= memory:
+            listed = list_observations(model)
+            J = len(listed.next)
+            memory -= model_bytes(model, J)
+            kind = _affordable_search(model, method, J, len(start.state), memory)
+        if kind is not None:
+            observations = observation_model(model, listed)
+            corners = build_grid(observations, model.H, model.S, 1, budget.reason)
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report)
         budget.kept_back = 0.0
@@ -102,9 +113,6 @@ def plan_history(
             # cutting the policy where it is hardly ever needed cost too much: aim at a smaller gap
             target, shrink = Allowed(0.0, shrink * min(target.gap(high), high - low)), 0.5
         method = search.name
-        if status != "closed" and (found := better_baseline(model, lower, budget)):
-            baseline, policy, lower = found
-            method, upper = f"{baseline}+{method}", max(upper, lower)
         if upper - lower <= 10 * ROUNDING_GAP * scale:
             status = "optimal"
         elif status == "closed":
@@ -113,6 +121,25 @@ def plan_history(
     return SearchResult(
         policy, lower, upper, status, method, search.nodes, budget.work, report.history
     )
+
+
+def least_policy_bytes(model: LatentMDP) -> int:
+    """Memory of any policy while it is written and evaluated: of its default nodes."""
+    return model.H * model.S * (POLICY_NODE_BYTES + 16 * model.M)
+
+
+def _affordable_search(
+    model: LatentMDP, method: str, J: int, starts: int, memory: int
+) -> type[Any] | None:
+    """The search of the method that there is memory for, with `J` observations; None: none."""
+    corners = grid_bytes((J, model.M), model.H, model.S, 1)
+    corners += 24 * model.H * model.M * model.S  # ascent of the default nodes' table
+    graph = corners + first_bytes(model.sizes, J, model.H, starts)
+    if method == "layers":
+        return GraphSearch if graph <= memory else None
+    if method == "grid" or graph > memory:
+        return TreeSearch if corners <= memory else None
+    return Race
 
 
 def _run(
@@ -149,11 +176,9 @@ def _context_policy(
     report: BoundsLog,
 ) -> SearchResult:
     """What there is without time or memory for more: a policy for the likeliest context."""
-    value, action = context_optimal(model)
-    policy = PolicyGraph.from_table(action[:, int(np.argmax(model.w))])
-    lower, method = evaluate(model, policy).value, "context"
-    if found := better_baseline(model, lower, budget):
-        method, policy, lower = found
-    upper = max(lower, float(np.einsum("m,ms,ms->", model.w, model.nu, value[0])))
+    value, table = context_start(model)
+    policy = PolicyGraph.from_table(table)
+    lower = evaluate(model, policy).value
+    upper = max(lower, float((model.w[:, None] * model.nu * value).sum()))
     report(lower, upper)
-    return SearchResult(policy, lower, upper, status, method, 0, budget.work, report.history)
+    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, report.history)

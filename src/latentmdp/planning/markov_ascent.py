@@ -51,6 +51,7 @@ class PolicyRaiser(Ledger):
     def begin(self, baseline: str, warm: Ints | None) -> None:
         """Both bounds for the first time: knowing the context, and a baseline."""
         if self.lacks(8 * self.nodes * (6 * self.view.M + 12)):
+            self.begin_lean(baseline, warm)
             raise Stop("memory")
         self.known, self.known_action = baselines.context_values(self.model, self.check_clock)
         self.upper = float((self.view.start * self.known[0]).sum())
@@ -64,6 +65,18 @@ class PolicyRaiser(Ledger):
         self.spend(self.view.backups)
         if warm is not None:
             self.value_table(warm)
+
+    def begin_lean(self, baseline: str, warm: Ints | None) -> None:
+        """Both bounds with values for a few steps at a time: what there is memory for."""
+        known, context_table = baselines.context_start(self.model, self.check_clock)
+        self.upper = float((self.view.start * known).sum())
+        self.spend(self.view.backups)
+        table = np.zeros_like(self.table)
+        baselines.TABLES[baseline](self.model, table, self.check_clock)
+        self.spend(self.view.backups)
+        for candidate in (context_table, table, *([] if warm is None else [warm])):
+            value = baselines.table_value_lean(self.model, candidate, self.check_clock)
+            self.raise_lower(value, candidate)
 
     def value_table(self, table: Ints) -> None:
         """Keep the table if it is better than the best so far."""

@@ -16,6 +16,7 @@ from latentmdp.horizons import is_infinite
 from latentmdp.model import LatentMDP, replaced
 from latentmdp.planning.history import plan_history
 from latentmdp.planning.markov import plan_markov
+from latentmdp.planning.safeguard import safeguarded
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.planning.small_controller import check_max_nodes
 from latentmdp.planning.stationary import plan_stationary
@@ -184,7 +185,10 @@ def plan(
     if infinite and policy_class == "history":
         found = plan_stationary(every, method=method, max_nodes=max_nodes, **limits)
         left = _left(time_limit, time.perf_counter() - begun)
-        found = at_least_markov(every, found, left, seed)
+        if max_nodes is not None:
+            found = at_least_markov(every, found, left, seed)
+        else:
+            found = safeguarded(every, found, left, limits["memory_limit"], progress, seed)
     elif infinite:
         table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
         found = plan_stationary_markov(every, method=method, warm=table, seed=seed, **limits)
@@ -193,6 +197,8 @@ def plan(
         found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
     else:
         found = plan_history(every, method=method, **limits)
+        left = _left(time_limit, time.perf_counter() - begun)
+        found = safeguarded(every, found, left, limits["memory_limit"], progress, seed)
     policy, lower, unrestricted = playable(model, found.policy), found.lower, found.unrestricted
     if (
         warm_policy is not None

@@ -129,7 +129,7 @@ class Race:
     def _second(self, memory: int) -> HistorySearch | None:
         """The second search, made now if there is room for it and it was not yet."""
         if self.other is None:
-            if self.bytes + self.other_kind.bytes_to_begin(self.corners) > memory:
+            if self.bytes + self.other_kind.bytes_to_begin(*self.model) > memory:
                 return None
             self.other = self.other_kind(*self.model)
         return self.other

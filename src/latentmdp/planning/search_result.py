@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from latentmdp.canonical import Floats, Ints
 from latentmdp.planning.budget import Budget
 from latentmdp.policy import PolicyGraph
 
@@ -48,4 +49,6 @@ class SearchResult:
     nodes: int
     work: int
     history: list[Moment]
+    known: tuple[Ints, Floats] | None = None  # (M, S) actions and values of each context on its
+    # own, where the plan without a last step had to find them
     unrestricted: float | None = None  # the value before a limit on nodes cut the policy down

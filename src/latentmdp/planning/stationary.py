@@ -11,21 +11,36 @@ from latentmdp._interrupts import interrupts_set
 from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_values
 from latentmdp.model import LatentMDP
+from latentmdp.planning.baselines import known_bound
 from latentmdp.planning.belief_free import default_actions
+from latentmdp.planning.belief_grid import grid_bytes
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ending import MOST_TIDIED, TIDYING, VISITS, Ending
 from latentmdp.planning.history import DEFAULT_MEMORY, LEAST_QUANTUM, ROUNDING_GAP
 from latentmdp.planning.history_search import Allowed
-from latentmdp.planning.observations import observation_model, start_beliefs
+from latentmdp.planning.observations import (
+    ObservationList,
+    list_observations,
+    listing_bytes,
+    model_bytes,
+    observation_model,
+    start_beliefs,
+)
 from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
 from latentmdp.planning.small_controller import small_controller
-from latentmdp.planning.stationary_grid import corner_grid
+from latentmdp.planning.stationary_grid import (
+    FIRST_ROOM,
+    SAFETY,
+    corner_grid,
+    known_contexts,
+)
 from latentmdp.planning.stationary_search import StationarySearch
 from latentmdp.policy import PolicyGraph
 
 STATIONARY_METHODS = ("auto", "grid")
 WORTH_GOING_ON = 1.3  # times what the end takes: with more time left, the search goes on
 CORNERS_KEEP_BACK = 0.2  # of the time limit, while each context is solved by itself
+CONTEXTS_KEEP_BACK = 0.6  # the same where that is all that there is memory for
 
 
 def plan_stationary(
@@ -61,10 +76,12 @@ def plan_stationary(
     budget = Budget(time_limit, work_limit)
     report = BoundsLog(budget, progress)
     with interrupts_set(budget.interrupted):
-        if least_bytes(model) > memory:
-            return _context_policy(model, budget, report)
-        observations = observation_model(model)
         budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
+        listed = list_observations(model) if listing_bytes(model) <= memory else None
+        if listed is None or least_bytes(model, listed) > memory:
+            return _context_policy(model, budget, report)
+        memory -= model_bytes(model, len(listed.next))
+        observations = observation_model(model, listed)
         corners, store = corner_grid(model, observations, budget.reason)
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
         known = corners.grid.upper[0].T  # (M, S)
@@ -78,6 +95,7 @@ def plan_stationary(
         while True:
             status = _run(search, target, budget, memory, ending, report)
             low, high = search.bounds
+            high = min(high, model.max_return + SAFETY * scale)  # corners stopped early have more
             began = budget.seconds
             policy = search.controller(1e-13 * scale)
             value = controller_value(model, policy)
@@ -89,6 +107,7 @@ def plan_stationary(
             lower, upper = best[0], max(high, best[0])
             closed = upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale
             needed = WORTH_GOING_ON * ending.seconds(search.most_policy_nodes)
+            needed += ending.for_baselines
             if status == "time" and not closed and budget.has_left(needed):
                 continue  # it took less than feared
             if status != "closed" or closed:
@@ -117,15 +136,15 @@ def plan_stationary(
     report(lower, upper)
     return SearchResult(
         policy, lower, upper, status, "stationary grid", search.nodes, budget.work, report.history,
-        unrestricted,
+        unrestricted=unrestricted,
     )  # fmt: skip
 
 
-def least_bytes(model: LatentMDP) -> int:
-    """Memory of the corners, about: their values in all contexts, and all observations."""
-    M, S, A = model.sizes
-    numbers = 4 * M * M * S + M * S * model.Gamma + len(model.next) * (M + 4) + 20 * S * A
-    return 8 * numbers
+def least_bytes(model: LatentMDP, listed: ObservationList) -> int:
+    """Memory of the observations and the corners: their values in all contexts, and their store."""
+    (M, S, _), J, width = model.sizes, len(listed.next), int(np.diff(listed.ptr).max())
+    corners = 4 * M * M * S + max(2 * M * S, FIRST_ROOM) * (M + width + 2)
+    return model_bytes(model, J) + 8 * corners + grid_bytes((J, M), 0, S, 1)
 
 
 def _context_policy(
@@ -133,13 +152,19 @@ def _context_policy(
     budget: Budget,
     report: BoundsLog,
 ) -> SearchResult:
-    """What there is without memory for more: the best rewards of the likeliest context."""
-    rewards = model.row_reward.reshape(model.sizes)[int(np.argmax(model.w))]
-    policy = PolicyGraph.from_table(rewards.argmax(axis=1), stationary=True)
+    """What there is without memory for more: the best policy of the likeliest context."""
+    budget.kept_back = CONTEXTS_KEEP_BACK * (budget.time_limit or 0.0)
+    action, known, _ = known_contexts(model, budget.reason)
+    policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
     lower = controller_value(model, policy)
-    upper = max(lower, model.max_return)
+    scale = max(float(np.abs(known).max()), 1e-300)
+    bound = known_bound(model, known, SAFETY * scale)
+    told = float((model.w[:, None] * model.nu * bound).sum())
+    upper = max(lower, min(told, model.max_return + SAFETY * scale))
     report(lower, upper)
-    return SearchResult(policy, lower, upper, "memory", "context", 0, budget.work, report.history)
+    return SearchResult(
+        policy, lower, upper, "memory", "context", 0, budget.work, report.history, (action, known)
+    )
 
 
 def _cut_down(

@@ -19,7 +19,7 @@ from latentmdp.errors import ModelError
 from latentmdp.evaluation_stationary import discounted_reach, discounted_values
 from latentmdp.kernels.stationary_markov import tighten_known
 from latentmdp.model import LatentMDP
-from latentmdp.planning.baselines import row_values
+from latentmdp.planning.baselines import known_bound, row_values
 from latentmdp.planning.budget import Budget
 from latentmdp.planning.ledger import MEMORY_UNIT, ROUNDING, Ledger, Stop
 from latentmdp.planning.markov_ascent import KICKS
@@ -49,11 +49,13 @@ def plan_stationary_markov(
     warm: Ints | None = None,
     progress: Progress | None = None,
     seed: int = 0,
+    known: tuple[Ints, Floats] | None = None,
 ) -> SearchResult:
     """Plan over stationary Markov policies until `upper - lower <= gap * |upper|`.
 
     `method`: `ascent` finds a policy and bounds it by knowing the context; `auto` and `branch` go
-    on to branch and bound. `warm (S,)` is a table of actions to start from.
+    on to branch and bound. `warm (S,)` is a table of actions to start from; `known`: what
+    `known_contexts` found before.
     """
     if method not in STATIONARY_MARKOV_METHODS:
         names = ", ".join(STATIONARY_MARKOV_METHODS)
@@ -64,6 +66,7 @@ def plan_stationary_markov(
     budget = Budget(time_limit, work_limit)
     with interrupts_set(budget.interrupted):
         planner = _Planner(model, gap or 0.0, budget, memory_limit, progress, seed)
+        planner.solved = known
         return planner.run(method, warm)
 
 
@@ -91,6 +94,8 @@ def at_least_markov(
 
 class _Planner(Ledger):
     """`table (S,)` is the policy worth `lower`."""
+
+    solved: tuple[Ints, Floats] | None = None  # each context on its own: actions, values (M, S)
 
     def __init__(
         self,
@@ -126,7 +131,7 @@ class _Planner(Ledger):
         self.record()
         return SearchResult(
             policy, self.lower, self.upper, status, self.method, self.nodes, self.budget.work,
-            self.log.history,
+            self.log.history, self.solved,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ from below
@@ -136,8 +141,11 @@ class _Planner(Ledger):
         if warm is not None:
             yield np.asarray(warm).copy()
         yield self.table.copy()
-        action, self.known, work = known_contexts(self.model, self.budget.reason)  # both (M, S)
-        self.spend(work)
+        if self.solved is None:
+            action, values, work = known_contexts(self.model, self.budget.reason)
+            self.spend(work)
+            self.solved = action, values
+        action, self.known = self.solved
         self.raise_known()
         self.check()
         for k in np.argsort(-self.model.w, kind="stable")[:8]:
@@ -145,10 +153,8 @@ class _Planner(Ledger):
 
     def raise_known(self) -> None:
         """Make `known` a bound from above, and bound the class by it."""
-        model, slack = self.model, SAFETY * self.scale
-        q = row_values(self.model, self.known)
-        excess = max(float((q.max(axis=2) - self.known).max()), 0.0) + slack
-        self.known = self.known + excess / (1.0 - model.discount)
+        model = self.model
+        self.known = known_bound(model, self.known, SAFETY * self.scale)
         self.cut_upper(float((model.w[:, None] * model.nu * self.known).sum()))
 
     def climb(self, table: Ints) -> None:

@@ -71,7 +71,7 @@ class StationarySearch(GrowingTree):
         M = self.observations.likelihood.shape[1]
         N = next_resolution(M, self.grids[-1].grid.N)
         self.refine_at = NEVER
-        size = 2 * grid_bytes(self.observations, 0, self.S, N)
+        size = 2 * grid_bytes(self.observations.likelihood.shape, 0, self.S, N)
         rate = budget.work / max(budget.seconds, 1e-3)
         if self.bytes + size > memory // 2 or not budget.affords(self._next_work(), rate):
             return
