@@ -48,14 +48,16 @@ def main() -> None:
         "episode": "job", "step": "week", "state": "condition", "reward": "profit",
         "context": "fault", "terminated": "stopped",
     }  # fmt: skip
-    found = lm.fit(LOG, **columns, prior=0.5)
+    found = lm.fit(LOG, **columns)
     print(found.summary(), "\n")
     print(f"what was done       earns {earned(machines.habit)[0]:6.2f} on new machines")
-    for name in ("markov", "history"):
-        plan = found.plan("mean", name, time_limit=20.0)
-        value, error = earned(Mechanic(found, plan.policy))
-        print(f"best {name:8}       earns {value:6.2f} (+- {2 * error:.2f}); promised {plan.worth}")
-    half = lm.fit(LOG, **columns, prior=0.5, holdout=0.5)
+    for objective in ("safe", "mean"):
+        for name in ("markov", "history"):
+            plan = found.plan(objective, name, time_limit=20.0)
+            value, error = earned(Mechanic(found, plan.policy))
+            which = f"{objective} {name}"
+            print(f"{which:18}  earns {value:6.2f} (+- {2 * error:.2f}); promised {plan.worth}")
+    half = lm.fit(LOG, **columns, holdout=0.5)
     plan = half.plan("mean", "history", time_limit=20.0)
     value, error = earned(Mechanic(half, plan.policy))
     judged = half.held_out.evaluate(plan)

@@ -117,7 +117,7 @@ def test_exact_sums_do_not_depend_on_order_and_are_right(seed):
 def test_maximum_likelihood_is_what_was_seen(seed):
     rng = np.random.default_rng(seed)
     model = random_model(rng, negative=True, discounted=False)
-    found = lm.fit(roll(model, 40, rng), known=everything(model), horizon=model.H)
+    found = lm.fit(roll(model, 40, rng), known=everything(model), horizon=model.H, prior=0.0)
     visits = found.counts.visits()[:, : model.S, :, : model.S]
     seen = found.log.visits.reshape(model.M, found.log.S, model.A)[:, : model.S] > 0
     P = visits / np.maximum(visits.sum(axis=3, keepdims=True), 1)

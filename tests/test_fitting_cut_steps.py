@@ -50,7 +50,7 @@ def test_a_cut_step_counts_as_one_that_went_on():
          (3, "a", 1.0, False), (3, "a", 9.0, True)],
         columns=["episode", "state", "reward", "terminated"],
     ).assign(action="x", context="m")  # fmt: skip
-    found = lm.fit(log)
+    found = lm.fit(log, prior=0.0)
     # a: to a twice, to b once, one end; none cut. b: one end, one cut, no step that went on.
     assert found.model.P[0, 0, 0] == pytest.approx([0.5, 0.25, 0.25])
     assert found.model.P[0, 1, 0] == pytest.approx([0.0, 0.5, 0.5])
@@ -58,7 +58,7 @@ def test_a_cut_step_counts_as_one_that_went_on():
     assert found.log.went_on.tolist() == [0, 1, 0]
     more = pd.concat([log, log[log["episode"] == 2].assign(episode=4, state="a")])
     # one more step in a that was cut: 5 in all, of which one was an end
-    assert lm.fit(more).model.P[0, 0, 0] == pytest.approx([0.8 * 2 / 3, 0.8 / 3, 0.2])
+    assert lm.fit(more, prior=0.0).model.P[0, 0, 0] == pytest.approx([0.8 * 2 / 3, 0.8 / 3, 0.2])
 
 
 def test_without_ends_nothing_changes():
@@ -128,7 +128,7 @@ def test_draws_are_those_of_a_row_whose_cut_steps_led_nobody_knows_where():
     rows = [(1, "s", False), (1, "a", False), (2, "s", True), (3, "s", False), (4, "s", False)]
     columns = ["episode", "state", "terminated"]
     log = pd.DataFrame(rows, columns=columns).assign(action="x", reward=0.0, context="m")
-    found = lm.fit(log)
+    found = lm.fit(log, prior=0.0)
     s, a, over = (found.names["states"].index(name) for name in ("s", "a", "(end)"))
     draws = np.array([model.P[0, s, 0] for model in found.sample(4000, 0)])
     end = draws[:, over]
@@ -137,7 +137,7 @@ def test_draws_are_those_of_a_row_whose_cut_steps_led_nobody_knows_where():
     assert draws[:, a] == pytest.approx(1.0 - end)
     more = [(5, "s", False), (5, "b", False), (6, "s", False), (6, "b", False)]
     log = pd.DataFrame(rows + more, columns=columns).assign(action="x", reward=0.0, context="m")
-    found = lm.fit(log)
+    found = lm.fit(log, prior=0.0)
     s, a, b = (found.names["states"].index(name) for name in "sab")
     draws = np.array([model.P[0, s, 0] for model in found.sample(4000, 0)])
     share = draws[:, a] / (draws[:, a] + draws[:, b])

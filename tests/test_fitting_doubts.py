@@ -75,7 +75,7 @@ def test_labels_may_stand_on_one_row_but_must_stand_somewhere():
 def test_names_that_are_not_known_are_doubtful():
     with pytest.raises(lm.ModelError, match="'context' must be one of the names given as known"):
         lm.fit(clean(), known={"contexts": ["A", "C"]})
-    found = lm.fit(clean(), known={"contexts": ["A", "C"]}, on_bad="skip")
+    found = lm.fit(clean(), known={"contexts": ["A", "C"]}, on_bad="skip", prior=0.0)
     assert found.model.w.tolist() == [1.0, 0.0]
     with pytest.raises(lm.ModelError, match="'state' must be one of the names"):
         lm.fit(clean(), known={"states": ["u"]})

@@ -299,7 +299,7 @@ def test_plans_by_objective():
     assert careful.worth.quantile(0.05) == careful.score
     assert careful.score >= other.worth.quantile(0.05) - 0.02  # of fresh draws
     for wrong in ("worst", "quantile", "quantile:0", "quantile:x", "quantile:1", 3):
-        with pytest.raises(lm.ModelError, match="objective must be mean"):
+        with pytest.raises(lm.ModelError, match="objective must be safe, mean"):
             found.plan(wrong)
     for delta in (0.0, 1.0, np.nan, "0.1"):
         with pytest.raises(lm.ModelError, match="delta must lie"):
@@ -384,7 +384,7 @@ def test_the_summary_says_what_is_there_and_advises_a_prior():
     rows = [(e, t, "s", a, 1.0) for e in range(4) for t in range(2) for a in "x"]
     log = pd.DataFrame(rows, columns=["episode", "step", "state", "action", "reward"])
     log = log.assign(context=(log["episode"] % 2).astype(str))
-    text = str(lm.fit(log).summary())
+    text = str(lm.fit(log, prior=0.0).summary())
     assert "every action was seen in every state of every context" in text
     assert "never seen" not in text
     assert "prior=0.5 or --prior 0.5 is more careful" in text

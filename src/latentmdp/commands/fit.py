@@ -52,9 +52,9 @@ def fit_command(
         float,
         typer.Option(
             "--prior", metavar="X",
-            help="Visits of each row that go as all contexts together did; 0.5 if data are thin.",
+            help="Visits of each row that go as all contexts together did; 0: none.",
         ),
-    ] = 0.0,
+    ] = 0.5,
     unseen: Annotated[
         str,
         typer.Option(
@@ -94,9 +94,17 @@ def fit_command(
     objective: Annotated[
         str,
         typer.Option(
-            "--objective", metavar="WHAT", help="Of --plan: mean, quantile:Q or pessimistic."
+            "--objective", metavar="WHAT",
+            help="Of --plan: safe, mean, quantile:Q or pessimistic.",
         ),
-    ] = "mean",
+    ] = "safe",
+    min_visits: Annotated[
+        int | None,
+        typer.Option(
+            "--min-visits", metavar="N", parser=whole_number, show_default=False,
+            help="Of safe: deviate only to actions seen so often (default: chosen and said).",
+        ),
+    ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
@@ -119,6 +127,14 @@ def fit_command(
             "pays the same.",
         ),
     ] = "noisy",
+    total_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--total-range", metavar="LOW HIGH", show_default=False,
+            help="Between which the total reward of every episode lies (default: found if only "
+            "ends pay).",
+        ),
+    ] = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="T", help="Seconds of planning.")
     ] = 60.0,
@@ -150,6 +166,8 @@ def fit_command(
         parse_objective(objective)
     elif holdout:
         raise ModelError("--holdout judges policies: it needs --plan, --policy or --report")
+    if objective != "safe" and min_visits is not None:
+        raise ModelError("--min-visits needs --objective safe")
     if objective != "pessimistic" and (delta is not None or reward_range is not None):
         raise ModelError("--delta and --reward-range need --objective pessimistic")
     delta = 0.1 if delta is None else delta
@@ -181,7 +199,7 @@ def fit_command(
                 table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
                 holdout=holdout,
                 observe_rewards=None if hidden_rewards is None else not hidden_rewards,
-                discount=discount, rewards=rewards,
+                discount=discount, rewards=rewards, total_range=total_range,
             )  # fmt: skip
         if out is not None:
             save(found.model, out)
@@ -193,6 +211,7 @@ def fit_command(
                 objective,
                 time_limit=time_limit,
                 progress=say,
+                min_visits=min_visits,
                 delta=delta,
                 reward_range=reward_range,
             )
@@ -261,6 +280,10 @@ def _check_targets(*targets: tuple[Path | None, str, tuple[str, ...]]) -> None:
 def _print_decision(found: "Fit", decision: "Decision") -> None:
     from latentmdp.fitting.decision import table_lines
 
+    print()
+    print_text(decision.memory.verdict)
+    if decision.memory.warning:
+        print_text(f"WARNING {decision.memory.warning}")
     print()
     headers = ("what an episode earns", "value", f"{decision.level:.0%} interval")
     rows = [

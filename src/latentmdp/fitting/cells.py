@@ -46,6 +46,7 @@ class LogCounts:
     went_on: Ints  # (M*S*A,) those of them of which the log says that they were no end
     cut: Ints  # (L + 1,) episodes by length that were said to have been cut off
     assumed_ended: int  # episodes taken as ended because they were shorter than others
+    start_returns: RewardSums  # (M*S,) of the total rewards of episodes, by first state
 
     @property
     def visits(self) -> Ints:
@@ -147,7 +148,7 @@ def resolve(
         acted,
         int(counts[kind == CUT].sum()),
         np.bincount(row[went_on], counts[went_on], M * S * A).astype(np.int64),
-        _by_length(tally, longest), assumed,
+        _by_length(tally, longest), assumed, _by_first_state(tally, M, S),
     )  # fmt: skip
 
 
@@ -156,6 +157,13 @@ def _by_length(tally: Tally, longest: int) -> Ints:
     lengths, how = tally.lengths.keys
     cut = np.where(how == CENSORED, tally.lengths.sums.count, 0)
     return np.bincount(lengths, cut, longest + 1).astype(np.int64)
+
+
+def _by_first_state(tally: Tally, M: int, S: int) -> RewardSums:
+    """The sums of episodes' returns for each `m * S + s`."""
+    places = Classes.empty(1)
+    places.add((tally.starts.keys[0] * S + tally.starts.keys[1])[None], tally.starts.sums)
+    return _spread_out(places, M * S)
 
 
 def _spread_out(classes: Classes, n: int) -> RewardSums:

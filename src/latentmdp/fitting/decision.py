@@ -13,15 +13,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
 
 from latentmdp.belief import reach_weights
 from latentmdp.canonical import Floats
+from latentmdp.fitting import safe
 from latentmdp.fitting.draws import draw_models
-from latentmdp.fitting.objectives import FitPlan, parse_objective, plan_fit
+from latentmdp.fitting.log_value import Interval
+from latentmdp.fitting.objectives import FitPlan, beside_the_log, parse_objective, plan_fit
 from latentmdp.fitting.off_policy import OffPolicyEstimate
 from latentmdp.fitting.problems import counted
-from latentmdp.fitting.worth import ends, fewest_draws, logged_return, worth_of
+from latentmdp.fitting.worth import ends, fewest_draws, worth_of
+from latentmdp.model import LatentMDP
 from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.planning.budget import Budget
 
@@ -31,17 +33,6 @@ if TYPE_CHECKING:
 
 DRAWS = 400
 PLANNING = 0.75  # of the time limit, with what the two policies are worth; the rest is to compare
-
-
-class Interval(NamedTuple):
-    """A number with an interval."""
-
-    value: float
-    lower: float
-    upper: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
 
 
 @dataclass(frozen=True)
@@ -68,6 +59,14 @@ class Decision:
             return (
                 f"The policies were chosen by {counted(self.chosen_by, 'episode')} and judged by "
                 f"{self.judged_by:,} others, which had no part in the choice."
+            )
+        if self.memory.objective == "safe":
+            less = self.memory.worth.optimism
+            return (
+                "The policies were chosen by the same episodes that say here what they are worth; "
+                "the values are corrected for that, by halves of the data that judged each other "
+                f"({less:.3g} less than the model of all "
+                "the data says, for the policy with memory)."
             )
         return (
             "The policies were chosen by the same episodes that say here what they are worth, so "
@@ -115,6 +114,8 @@ class Decision:
     def promise(self) -> str:
         """What the objective promises of both policies; empty for `mean`."""
         kind, q = parse_objective(self.memory.objective)
+        if kind == "safe":
+            return self.memory.left_out
         both = (
             f"the policy with memory is worth at least {self.memory.score:.4g} an episode, the one "
             f"without at least {self.markov.score:.4g}"
@@ -138,7 +139,7 @@ class Decision:
     @property
     def rows(self) -> list[tuple[str, Interval]]:
         """The values, from the log's own to the unreachable."""
-        kind = "best" if self.memory.objective == "mean" else "careful"
+        kind = {"mean": "best", "safe": "safe"}.get(self.memory.objective, "careful")
         return [
             ("the log's own episodes", self.logged),
             (f"{kind} policy without memory", _of(self.markov)),
@@ -168,14 +169,18 @@ class Decision:
             "delta": self.memory.delta, "status": self.memory.status, "doubt": self.memory.doubt,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
             "judged_by": self.judged_by, "cut_short": self.cut_short, "filled": self.how_filled,
+            "min_visits": self.memory.min_visits, "supported": self.memory.supported,
+            "optimism": self.memory.worth.optimism, "best_group": self.memory.best_group,
+            "verdict": self.memory.verdict, "warning": self.memory.warning,
             "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 
 
 def decide(
     fit: Fit,
-    objective: str = "mean",
+    objective: str = "safe",
     *,
+    min_visits: int | None = None,
     level: float = 0.95,
     draws: int = DRAWS,
     time_limit: float = 60.0,
@@ -192,54 +197,80 @@ def decide(
     """
     options: dict[str, Any] = {
         "level": level, "draws": draws, "seed": seed, "time_limit": time_limit * PLANNING / 2,
-        "gap": 0.001, "delta": delta, "reward_range": reward_range,
+        "gap": 0.001, "delta": delta, "reward_range": reward_range, "min_visits": min_visits,
     }  # fmt: skip
     budget = Budget(time_limit, None)
     progress("planning without memory")
     markov = plan_fit(fit, objective, "markov", **options)
     progress("planning with memory")
     memory = plan_fit(fit, objective, "history", **options)
-    if memory.score < markov.score:  # a policy without memory is one with memory too
-        memory = replace(memory, policy=markov.policy, score=markov.score, lower=markov.lower,
-                         worth=markov.worth)  # fmt: skip
+    if _reached(memory) < _reached(markov):  # a policy without memory is one with memory too
+        memory = replace(
+            memory, policy=markov.policy, score=markov.score, lower=markov.lower,
+            worth=markov.worth, gain=markov.gain, min_visits=markov.min_visits,
+            excluded=markov.excluded,
+        )  # fmt: skip
     judge = fit
     if fit.held_out is not None:
         progress("judging by the episodes held out")
         judge = fit.held_out
         last = _part(budget, 3)
-        markov, memory = (
-            replace(plan, worth=worth_of(judge, plan.policy, level, draws, seed, last))
-            for plan in (markov, memory)
-        )
+        markov, memory = (_judged_by(judge, plan, draws, seed, last) for plan in (markov, memory))
     progress("what knowing the context would add")
-    found: list[float] = []
     together = min(len(markov.worth.draws), len(memory.worth.draws))
-    for model in draw_models(judge.estimate, together, seed):
-        found.append(knowing_the_context(model))
-        if len(found) >= fewest_draws(level) and budget.reason():
-            break
-    known = np.array(found)
-    best = knowing_the_context(judge.model)
-    of_markov, of_memory, worst, best_of_memory = (
-        x[: len(known)]
-        for x in (markov.worth.draws, memory.worth.draws, memory.worth.worst, memory.worth.best)
-    )
-    logged = Interval(*logged_return(judge, level))
-    noise = np.random.default_rng(seed).standard_normal(len(known))
-    spread = (logged.upper - logged.lower) / 2 / _normal(level)
+    best, known = _knowing(fit, judge, memory, together, seed, budget)
+    of_markov, of_memory = (x.worth.draws[: len(known)] for x in (markov, memory))
     worth = memory.worth
     return Decision(
-        memory, markov, logged,
+        memory, markov, memory.log_value,
         _interval(best, known, level),
         _interval(worth.value - markov.worth.value, of_memory - of_markov, level),
         _interval(max(best - worth.value, 0.0), np.maximum(known - of_memory, 0.0), level),
-        Interval(worth.value - logged.value, *map(float, ends(
-            worst - logged.value - spread * noise,
-            best_of_memory - logged.value - spread * noise, level,
-        ))),
-        level, fit.episodes, 0 if judge is fit else judge.episodes,
+        memory.gain, level, fit.episodes, 0 if judge is fit else judge.episodes,
         int(judge.log.cut[: judge.model.H].sum()),
     )  # fmt: skip
+
+
+def _knowing(
+    fit: Fit, judge: Fit, memory: FitPlan, draws: int, seed: int, budget: Budget
+) -> tuple[float, Floats]:
+    """What one could earn if told the context: in the fitted model, and in each draw.
+
+    With the objective `safe` whoever is told it is as careful, and the same is subtracted. Where
+    time is short there are fewer draws, but as many as the interval needs.
+    """
+    value: Callable[[LatentMDP], float] = knowing_the_context
+    if memory.min_visits is not None:
+        value = safe.told_the_context(fit, memory.min_visits)
+    best, found = value(judge.model), []
+    for model in draw_models(judge.estimate, draws, seed):
+        found.append(value(model))
+        if len(found) >= fewest_draws(memory.worth.level) and budget.reason():
+            break
+    values = np.array([best, *found])
+    if memory.min_visits is not None:
+        values -= memory.worth.optimism
+    if judge.assumed.total_range is not None:
+        values = judge.assumed.total_range.clip(values)
+    return float(values[0]), values[1:]
+
+
+def _reached(plan: FitPlan) -> float:
+    """What two plans for one objective are compared by.
+
+    The scores of `safe` count costs, which depend on the number of visits that each plan asks for.
+    """
+    return plan.worth.value if plan.objective == "safe" else plan.score
+
+
+def _judged_by(
+    judge: Fit, plan: FitPlan, draws: int, seed: int, time_limit: float | None
+) -> FitPlan:
+    """The same plan with what other episodes say about its policy."""
+    worth = worth_of(judge, plan.policy, plan.worth.level, draws, seed, time_limit)
+    worth, logged, gain, best = beside_the_log(judge, worth, seed)
+    return replace(plan, worth=worth, log_value=logged, gain=gain, best_group=best,
+                   judged_by_others=True)  # fmt: skip
 
 
 class Moment(NamedTuple):
@@ -308,7 +339,3 @@ def _of(plan: FitPlan) -> Interval:
 
 def _interval(value: float, draws: Floats, level: float) -> Interval:
     return Interval(float(value), *map(float, ends(draws, draws, level)))
-
-
-def _normal(level: float) -> float:
-    return float(norm.ppf((1.0 + level) / 2.0))

@@ -17,6 +17,7 @@ from latentmdp.canonical import Floats, Ints, floats
 from latentmdp.errors import ModelError
 from latentmdp.fitting.cells import LogCounts, row_of
 from latentmdp.fitting.cut_steps import CutSteps, with_cut_steps
+from latentmdp.fitting.total_range import TotalRange
 from latentmdp.model import LatentMDP
 
 UNSEEN = ("self", "uniform", "refuse", "unavailable")
@@ -36,6 +37,7 @@ class Assumptions:
     known: dict[str, Any] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # labels of the model
     rewards: str = "noisy"  # or "fixed": what was paid once is what is always paid
+    total_range: TotalRange | None = None  # of an episode's total reward
 
     def __post_init__(self) -> None:
         if self.unseen not in UNSEEN:
@@ -68,6 +70,7 @@ class Estimate:
     unseen: Ints  # (u,) rows whose outcomes are assumed
     unseen_low: Floats  # (u,) what they pay at least, as far as the log or what is known says
     unseen_high: Floats  # (u,) and at most
+    total_range: TotalRange | None = None  # where only ends pay: what the rest of an episode pays
 
 
 @dataclass
@@ -117,6 +120,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
         model, made.row, made.next, made.prob, made.alpha, reward, made.error, cut,
         _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
         *_unseen_rewards(counts, assumed, unseen),
+        assumed.total_range if ends_pay_once(assumed) else None,
     )  # fmt: skip
 
 
@@ -182,12 +186,15 @@ def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unsee
     if assumed.unseen == "refuse":
         raise _refused(counts, assumed, unseen)
     paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
-    reward = np.where(paid, counts.row_sums.mean[unseen], least_reward(counts))
+    least, once = least_reward(counts), ends_pay_once(assumed)
+    reward = np.where(paid, counts.row_sums.mean[unseen], 0.0 if once else least)
     if assumed.unseen == "uniform":
         states = np.flatnonzero(np.arange(S) != (-1 if counts.end is None else counts.end))
-        rows = np.repeat(unseen, len(states))
-        made.add(rows, np.tile(states, len(unseen)), 1.0 / len(states),
-                 np.repeat(reward, len(states)))  # fmt: skip
+        rows, nxt = np.repeat(unseen, len(states)), np.tile(states, len(unseen))
+        reward = np.repeat(reward, len(states))
+        if once:
+            reward = np.where((counts.final & (counts.finished > 0))[nxt], least, reward)
+        made.add(rows, nxt, 1.0 / len(states), reward)
         return
     made.add(unseen, unseen // A % S, 1.0, reward)
 
@@ -225,6 +232,11 @@ def _unseen_rewards(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> tu
     mean = counts.row_sums.mean[unseen]
     most = max(0.0, float(counts.sums.mean.max(initial=0.0)))
     return np.where(paid, mean, least_reward(counts)), np.where(paid, mean, most)
+
+
+def ends_pay_once(assumed: Assumptions) -> bool:
+    """Whether only steps into ends pay: then one that changes nothing pays 0."""
+    return assumed.total_range is not None and assumed.total_range.ends_pay_once
 
 
 def least_reward(counts: LogCounts) -> float:

@@ -22,11 +22,13 @@ from latentmdp.fitting.problems import counted
 from latentmdp.fitting.reader import read_episodes
 from latentmdp.fitting.sources import named_log, open_log
 from latentmdp.fitting.tally import Tally
+from latentmdp.fitting.total_range import total_range as range_of_totals
 from latentmdp.horizons import checked_whole
 from latentmdp.model import LatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.advice import Adviser
+    from latentmdp.fitting.log_value import Interval
     from latentmdp.fitting.mixture import Mixture
     from latentmdp.fitting.objectives import FitPlan
     from latentmdp.fitting.summary import Summary
@@ -99,10 +101,17 @@ class Fit:
 
         return worth_of(self, policy, level, draws, seed)
 
+    @property
+    def log_value(self) -> Interval:
+        """The mean total reward of the log's own episodes, with a 95% interval."""
+        from latentmdp.fitting.log_value import log_value  # SciPy loads slowly
+
+        return log_value(self)
+
     def plan(
-        self, objective: str = "mean", policy_class: str = "history", **options: Any
+        self, objective: str = "safe", policy_class: str = "history", **options: Any
     ) -> FitPlan:
-        """What to do: `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
+        """What to do: `safe`, `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
         from latentmdp.fitting.objectives import plan_fit  # Numba loads slowly
 
         return plan_fit(self, objective, policy_class, **options)
@@ -117,8 +126,8 @@ class Fit:
         m = self.model
         return (
             f"Fit({self.episodes:,} episodes, {self.rows:,} rows: {m.M} contexts, {m.S} states, "
-            f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g})"
-            f"{f'. {self.verdict}' if self.verdict else ''}"
+            f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g}; the log's own episodes "
+            f"earned {self.log_value}){f'. {self.verdict}' if self.verdict else ''}"
         )
 
 
@@ -132,7 +141,7 @@ def fit(
     next_state: str | None = None,
     context: str | None = "context",
     horizon: int | None = None,
-    prior: float = 0.0,
+    prior: float = 0.5,
     unseen: str = "self",
     on_bad: str = "raise",
     known: Mapping[str, Any] | None = None,
@@ -149,6 +158,7 @@ def fit(
     discount: float = 1.0,
     chunk_rows: int = CHUNK_ROWS,
     rewards: str = "noisy",
+    total_range: Any = None,
     seed: int = 0,
 ) -> Fit:
     """Fit a latent MDP to a log of episodes whose context was written down afterwards.
@@ -157,7 +167,8 @@ def fit(
     several of them. The words after it name columns; `step`, `next_state`, `terminated` and
     `truncated` are found by these names if nothing else is said. Names may be of any type.
 
-    `horizon`: steps of an episode (default: of the longest). `prior`: Dirichlet prior of each row.
+    `horizon`: steps of an episode (default: of the longest). `prior`: Dirichlet prior of each row
+    (half a visit; 0 is maximum likelihood).
     `unseen`: what an action does where it was never seen: `self` (nothing; pays 0, or the least
     seen if that is negative), `uniform`, `refuse`, `unavailable`. `on_bad`: `raise`, `cut` (use an
     episode with doubtful rows up to the first of them), or `skip` (leave it out). `known`: names
@@ -173,6 +184,10 @@ def fit(
     `noisy` (default) does not, however alike the rewards of the log are. Only `pessimistic` plans
     rest on it.
 
+    `total_range (low, high)`: between which the total reward of every episode lies, if you know it;
+    values and intervals are clipped to it. Without it, a log in which only steps into ends are paid
+    gives it: an end pays once.
+
     `holdout`: a share of the episodes (0.5, say), drawn by a hash of their ids, that is left out
     here and makes a fit of its own, `fit.held_out`, with the same names: choose a policy by the one
     and judge it by the other.
@@ -185,7 +200,7 @@ def fit(
     >>> log = pd.DataFrame({"episode": [1, 1, 2, 2], "context": ["ok", "ok", "worn", "worn"],
     ...                     "state": ["hot", "hot", "hot", "cold"], "action": "wait",
     ...                     "reward": [1.0, 1.0, 1.0, 0.0]})
-    >>> found = fit(log)
+    >>> found = fit(log, prior=0)
     >>> found.names["contexts"], found.model.P[1, 1, 0].tolist()  # worn, hot, wait
     (('ok', 'worn'), [1.0, 0.0])
     """
@@ -217,6 +232,7 @@ def fit(
     found = fit_from_tally(
         reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held, rewards=rewards,
+        total_range=total_range,
     )  # fmt: skip
     if mixture is None:
         return found
@@ -278,6 +294,7 @@ def fit_from_tally(
     discount: float,
     held: Tally | None = None,
     rewards: str = "noisy",
+    total_range: Any = None,
 ) -> Fit:
     """The fit of a log that has been counted; `held`: the tally of the episodes held out of it."""
     names = reading.names
@@ -294,7 +311,7 @@ def fit_from_tally(
             observe_rewards = "R" in known or whole.rewards_of_rows or not whole.noisy.any()
     found = [
         _fit_of(reading, resolve(part, *sizes, with_end=with_end, whole=whole), horizon, prior,
-                unseen, known, observe_rewards, discount, rewards)
+                unseen, known, observe_rewards, discount, rewards, total_range, whole)
         for part in parts
     ]  # fmt: skip
     if held is None:
@@ -317,6 +334,8 @@ def _fit_of(
     observe_rewards: bool | None,
     discount: float,
     rewards: str,
+    total_range: Any,
+    whole: LogCounts | None,
 ) -> Fit:
     names = reading.names
     labels = {
@@ -328,9 +347,13 @@ def _fit_of(
         labels["state_names"] += (_new_name(END, labels["state_names"]),)
     longest = len(counts.lengths) - 1
     arrays = {name: known[name] for name in ARRAYS if name in known}
+    steps = longest if horizon is None else horizon
+    possible = range_of_totals(
+        counts if whole is None else whole, total_range, steps, "R" in arrays
+    )
     assumed = Assumptions(
-        longest if horizon is None else horizon, float(prior), unseen, observe_rewards,
-        float(discount), arrays, labels, rewards=rewards,
+        steps, float(prior), unseen, observe_rewards, float(discount), arrays, labels,
+        rewards=rewards, total_range=possible,
     )  # fmt: skip
     found = estimate(counts, assumed)
     return Fit(
@@ -340,7 +363,7 @@ def _fit_of(
         found,
         assumed,
         reading.rows,
-        (*reading.columns.said, *inferred(reading, counts, horizon)),
+        (*reading.columns.said, *inferred(reading, counts, horizon, possible)),
         reading.problems.sentences,
         reading.problems.left_out,
         reading.problems.cut,

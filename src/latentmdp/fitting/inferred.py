@@ -8,9 +8,12 @@ from latentmdp.fitting.chunks import NO_NUMBER
 from latentmdp.fitting.episodes import Reading
 from latentmdp.fitting.names import alike
 from latentmdp.fitting.problems import counted
+from latentmdp.fitting.total_range import TotalRange
 
 
-def inferred(reading: Reading, counts: LogCounts, horizon: int | None) -> list[str]:
+def inferred(
+    reading: Reading, counts: LogCounts, horizon: int | None, possible: TotalRange | None = None
+) -> list[str]:
     """What was inferred beside the columns, in sentences."""
     longest = len(counts.lengths) - 1
     said = []
@@ -40,6 +43,8 @@ def inferred(reading: Reading, counts: LogCounts, horizon: int | None) -> list[s
             + ("that it was no end counts, where it led does not" if went_on
                else "rewards count there, outcomes do not")
         )  # fmt: skip
+    if possible is not None and possible.sentence:
+        said.append(possible.sentence)
     return said
 
 

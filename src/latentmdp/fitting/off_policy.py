@@ -298,7 +298,7 @@ def _by_model(
     for part in parts:
         tally.add(part)
     found = fit_from_tally(
-        reading, tally, horizon=model.H, prior=0.0, unseen="self", known={},
+        reading, tally, horizon=model.H, prior=0.5, unseen="self", known={},
         observe_rewards=model.observe_rewards, discount=discount,
     )  # fmt: skip
     if found.model.S != model.S:

@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from latentmdp.belief import reach_weights
 from latentmdp.fitting.cells import row_of
-from latentmdp.fitting.estimate import available, least_reward
+from latentmdp.fitting.estimate import available, ends_pay_once, least_reward
 from latentmdp.fitting.evidence import PairEvidence, context_evidence
 from latentmdp.fitting.missing_mass import Unshown, unshown
 from latentmdp.fitting.problems import counted
@@ -259,7 +259,7 @@ def _reward_words(fit: Fit) -> str:
 
 
 def _unseen_words(fit: Fit) -> str:
-    paid = f"pays {least_reward(fit.log):.6g}"
+    paid = f"pays {0.0 if ends_pay_once(fit.assumed) else least_reward(fit.log):.6g}"
     if fit.log.last_steps_only[fit.estimate.unseen].any():
         paid += " (what it paid, where it was seen)"
     return {

@@ -47,6 +47,8 @@ class UnseenRows:
         self.low, self.high = np.zeros((2, len(is_unseen)))
         self.low[found.unseen], self.high[found.unseen] = found.unseen_low, found.unseen_high
         self.steps = [self._step(t, is_unseen) for t in range(policy.H)]
+        # where only ends pay, no row pays more than one end does
+        self.most_once = found.total_range
         widest = max(len(step.slot) + len(step.child) for step in self.steps)
         self.batch = min(max(BATCH // max(widest, 1), 1), MOST_TOGETHER)
 
@@ -99,7 +101,8 @@ class UnseenRows:
                     if len(step.owner):
                         listed = extreme.reduceat(alpha[step.child], step.start, axis=0)
                         found[step.owner] = extreme(found[step.owner], listed)
-                value[step.free] = gain[step.row][:, None] + self.discount * found
+                worth = gain[step.row][:, None] + self.discount * found
+                value[step.free] = self.most_once.clip(worth) if self.most_once else worth
             places = (step.nodes[:, None] * M + np.arange(M)).reshape(-1)
             alpha[places] = value
         first = alpha.reshape(policy.N, M, n)[policy.root]  # (S, M, n)

@@ -14,13 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
 
 from latentmdp.canonical import Floats
 from latentmdp.errors import ModelError, check_share
 from latentmdp.evaluation import evaluate
 from latentmdp.fitting.draws import draw_models
-from latentmdp.fitting.exact_sums import REWARD_TOP, total
 from latentmdp.fitting.missing_mass import Unshown, not_counted, unshown
 from latentmdp.fitting.summary import row_reach
 from latentmdp.fitting.unseen import UnseenRows
@@ -55,6 +53,7 @@ class Worth:
     best: Floats = field(repr=False)  # (n,) and at their best
     unshown: tuple[Unshown, ...] = ()  # what may happen that is not in the interval
     filled: tuple[str, ...] = ()  # what a policy of another model does not say here (`transfer`)
+    optimism: float = 0.0  # of a policy chosen by these data, as far as corrected for (`safe.py`)
 
     def quantile(self, q: float) -> float:
         """What the value exceeds with posterior probability `1 - q`."""
@@ -107,12 +106,18 @@ def worth_of(
             break
     contexts, worst, best, weights = (x[: now.stop] for x in (contexts, worst, best, weights))
     values, low, high = ((weights * x).sum(axis=1) for x in (contexts, worst, best))
+    value, by_context = found.value, found.contexts
+    if (possible := fit.assumed.total_range) is not None:
+        clip = possible.clip
+        value, by_context, values, low, high, worst, best = map(
+            clip, (value, by_context, values, low, high, worst, best)
+        )
     for array in (values, low, high):
         array.flags.writeable = False
     lower, upper = ends(low, high, level)
     context_lower, context_upper = ends(worst, best, level)
     return Worth(
-        found.value, float(lower), float(upper), level, found.contexts, context_lower,
+        value, float(lower), float(upper), level, by_context, context_lower,
         context_upper, steps, values, low, high, unshown(fit.log, level), filled,
     )  # fmt: skip
 
@@ -146,17 +151,3 @@ def ends(low: Floats, high: Floats, level: float) -> tuple[Any, Any]:
         np.quantile(low, tail, axis=0, method="weibull"),
         np.quantile(high, 1.0 - tail, axis=0, method="weibull"),
     )
-
-
-def logged_return(fit: Fit, level: float = 0.95) -> tuple[float, float, float]:
-    """`(mean, lower, upper)` of the total reward of the log's own episodes, by episode.
-
-    A normal interval. Episodes that were cut off before the horizon count what they had.
-    """
-    returns = fit.log.returns
-    n = int(returns.count.sum())
-    mean = float(total(returns.sums.sum(axis=1, keepdims=True), REWARD_TOP)[0]) / n
-    means = returns.mean
-    spread = float(returns.spread.sum() + (returns.count * (means - mean) ** 2).sum())
-    error = float(norm.ppf((1.0 + level) / 2.0)) * (spread / max(n - 1, 1) / n) ** 0.5
-    return mean, mean - error, mean + error

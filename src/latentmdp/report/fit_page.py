@@ -83,15 +83,6 @@ def _short(fit: Fit, decision: Decision) -> Markup:
         )
         for i, (name, interval) in enumerate(decision.rows)
     ]  # fmt: skip
-    gain = decision.gain
-    sure = (
-        "The whole interval is above 0. " if gain.lower > 0
-        else "The interval includes 0: the data do not say for sure that it is better. "
-    )  # fmt: skip
-    verdict = (
-        f"By this log, the policy with memory earns {number(gain.value)} more an episode than what "
-        f"was done ({_words(gain, decision.level)}). {sure}"
-    )
     warning = ""
     if decision.memory.worth.assumed_steps > 0.01:
         warning = (
@@ -108,7 +99,11 @@ def _short(fit: Fit, decision: Decision) -> Markup:
     judged = " ".join(filter(None, sentences))
     first = [tag("p", tag("strong", fit.verdict))] if fit.verdict else []
     first += [tag("p", tag("strong", "Caution: "), fit.caution, ".")] if fit.caution else []
-    return section("short", "In short", *first, tag("p", verdict, warning), tag("p", judged),
+    first.append(tag("p", tag("strong", decision.memory.verdict)))
+    if decision.memory.warning:
+        first.append(tag("p", decision.memory.warning, class_="verdict broken"))
+    return section("short", "In short", *first,
+                   tag("p", warning, " " if warning else "", judged),
                    tag("ul", *cards, class_="cards"), chart)  # fmt: skip
 
 
