@@ -51,7 +51,7 @@ def reward_bounds(fit: Fit, delta: float, reward_range: Any = None) -> LogReward
     """
     log, assumed = fit.log, fit.assumed
     low, high = _checked_range(log, reward_range)
-    possible = getattr(assumed, "total_range", None)
+    possible = assumed.total_range
     least_total = possible.low if possible is not None and possible.given else None
     declared = "R" in assumed.known or assumed.rewards == "fixed"
     varying = bool(log.noisy.any()) and not declared
