@@ -10,7 +10,7 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.cli import run
-from latentmdp.errors import OffPolicyWarning
+from latentmdp.errors import MixtureWarning, OffPolicyWarning
 from logs import random_log
 from test_fitting_counts import same_bits
 
@@ -214,7 +214,8 @@ def test_off_policy_and_unlabelled_logs_are_cut_too():
     rng = np.random.default_rng(1)
     log = clinic_log(clinic(), 300, rng)
     spoilt = with_holes(log, 0.01, rng, ("state", "action", "reward"))
-    found = lm.fit(spoilt, on_bad="cut", context=None, contexts=2)
+    with pytest.warns(MixtureWarning, match="do not show 2 kinds"):
+        found = lm.fit(spoilt, on_bad="cut", context=None, contexts=2)
     assert found.episodes > 290
     assert found.cut_episodes > 20
     plan = lm.fit(log, prior=0.5).plan("mean", "markov", time_limit=2.0)
