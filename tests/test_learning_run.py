@@ -396,7 +396,9 @@ def test_what_would_read_beside_the_arrays_is_refused() -> None:
             lm.learn(model, algorithm, episodes=10, optimal=plan)
     for simulate in (simulate_episodes, simulate_counts):
         with pytest.raises(lm.ModelError, match="the policy must be for"):
-            simulate(model, plan.policy, 10)
+            simulate(
+                model, lm.PolicyGraph.from_table(plan.policy.table), 10
+            )  # no names: no transfer
         with pytest.raises(lm.ModelError, match="found a NoneType"):
             simulate(model, None, 10)  # type: ignore[arg-type]
 

@@ -413,7 +413,7 @@ def test_pictures_are_averages_over_the_steps(tmp_path):
     from latentmdp.drawing import draw_model, draw_policy
 
     model = small()
-    assert "averaged" in draw_model(model).get_title()
+    assert "average of its steps" in draw_model(model).get_title()
     assert "step 1" in draw_policy(model, lm.plan(model).policy, 1).get_title()
     mean = model.mean_over_steps()
     assert np.allclose(mean.P, model.P.mean(axis=0))
