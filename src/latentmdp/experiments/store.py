@@ -154,6 +154,8 @@ class Store:
         """Errors of the database as one sentence; what was acknowledged before is safe."""
         try:
             yield
+        except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
+            raise refusal(self.path, "must be a whole database; it is damaged") from None
         except (sqlite3.Error, OSError) as error:
             text = reason(error)
             if "full" in text or "disk I/O" in text:
@@ -196,6 +198,7 @@ class Store:
             return []
         with self._refusing(), self._transaction():
             self._db.execute("CREATE TABLE IF NOT EXISTS set_aside (name TEXT, row TEXT)")
+            self._db.execute("DELETE FROM totals")  # its index too, which may be what is damaged
             for table in TABLES:
                 key = "hex(CAST(key AS BLOB))"  # a damaged key may be no text
                 rows = self._db.execute(f"SELECT {key}, * FROM {table}").fetchall()
