@@ -62,7 +62,7 @@ def holder(folder: Path) -> str:
 def is_held(folder: Path) -> bool:
     """Whether a driver is at work. Readers share the lock, so that they do not see each other."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDWR)
+        descriptor = os.open(folder / FILE, os.O_RDONLY)  # who looks may not write there
     except OSError:
         return False
     try:
