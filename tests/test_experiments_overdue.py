@@ -1,4 +1,4 @@
-"""Attacks on `run_time_limit`: tasks that hold the interpreter, leave processes, are interrupted."""
+"""Attacks on `run_time_limit`: tasks that hold the interpreter, leave processes, or die."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def go(folder, way, seed, stream):
             if way.endswith("session"):
                 os.setsid()
             note(folder, "child")
-            time.sleep(20)
+            time.sleep(70)
             os._exit(0)
         while not Path(folder, "child").exists():
             time.sleep(0.01)

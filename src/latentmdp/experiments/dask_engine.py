@@ -65,8 +65,9 @@ class DaskEngine:
     """Tasks on the workers of a Dask scheduler."""
 
     def __init__(
-        self, jobs: int, scheduler: str | None, connect_seconds: float = CONNECT_SECONDS
+        self, jobs: int, scheduler: str | None, connect_seconds: float | None = None
     ) -> None:
+        connect_seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
         try:
             import dask
             from distributed import Client, LocalCluster, as_completed

@@ -92,9 +92,8 @@ class Store:
             if write and not self.path.exists():
                 self._create()
             mode = "rw" if write else "ro"
-            log = self.path.with_name(f"{FILE}-wal")
-            if not write and not os.access(self.path.parent, os.W_OK) and not log.exists():
-                mode = "ro&immutable=1"  # no driver is at work, and we cannot make a log
+            if not write and not os.access(self.path.parent, os.W_OK):
+                mode = self._mode_without_writing()
             db = _connect(self.path, mode)
             db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
             try:
@@ -106,6 +105,18 @@ class Store:
                 db.close()
                 raise
             return db
+
+    def _mode_without_writing(self) -> str:
+        """How to read the database where we cannot make the files of a log."""
+        log, index = (self.path.with_name(FILE + ending) for ending in ("-wal", "-shm"))
+        if log.exists() and index.exists():  # of a driver, perhaps at work
+            return "ro"
+        if log.exists() and log.stat().st_size:
+            raise refusal(
+                self.path, f"must be in a folder that you can write, as {log.name} holds a part of "
+                "its contents; copy the folder"
+            )  # fmt: skip
+        return "ro&immutable=1"
 
     def _create(self) -> None:
         """Made under another name: at every moment there is a whole database or none."""
