@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,18 @@ keep = ["runs"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def seen():
+    """A folder of root that all may read: those of pytest are its user's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def place(seen):
     """Files of root that all may read, with a folder `closed` and files that nobody else may."""
-    folder = tmp_path_factory.mktemp("place")
-    for parent in (folder, *folder.parents[:3]):
-        if parent.stat().st_uid == 0 and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
+    folder = seen / "place"
+    folder.mkdir()
     lm.save(lm.make(MODEL), folder / "m.npz")
     lm.plan(lm.make(MODEL)).policy.save(folder / "p.json")
     (folder / "log.csv").write_text("episode,step,state,action,reward\n0,0,a,b,1.0\n")
@@ -84,7 +91,12 @@ def refused(place):
         yield f"{command} closed", warm, ["study", command, "closed/s.toml"], "cannot be read"
     yield ("study report", ["study", "report", "s.toml", "--out", f"{out}.html"],
            ["study", "report", "s.toml"], "cannot be written")  # fmt: skip
-    yield "study run", ["study", "run", "s.toml"], ["study", "run", "s.toml"], "must be a folder where study.lock"
+    yield (
+        "study run",
+        ["study", "run", "s.toml"],
+        ["study", "run", "s.toml"],
+        "must be a folder where study.lock",
+    )
     yield "study table", ["study", "table", "s.toml"], ["study", "table", "other.toml"], "study.db"
 
 
@@ -158,12 +170,10 @@ def test_a_log_that_cannot_be_replayed_is_named(place, monkeypatch):
 
 
 @pytest.mark.parametrize("who", ["reads", "reads nothing"])
-def test_a_cache_folder_of_others_costs_one_line(tmp_path, who):
-    package = Package(tmp_path, 17)
+def test_a_cache_folder_of_others_costs_one_line(seen, who):
+    (seen / who).mkdir()
+    package = Package(seen / who, 17)
     package.run("from latentmdp.kernels.k0 import answer\nanswer(100)")
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        if folder.stat().st_uid == 0 and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
     package.cache.chmod(0o755 if who == "reads" else 0o700)
     code = f"""
 import os, sys
