@@ -21,11 +21,13 @@ import pandas as pd
 import latentmdp as lm
 from latentmdp import cli
 from latentmdp._interrupts import StopRequest
+from latentmdp._sealed import Sealing, sealed_folder
 from latentmdp.errors import ModelError
 from latentmdp.experiments.runner import Choice, Runner, Silent
 from latentmdp.experiments.store import Store
 from latentmdp.experiments.study import Study
 from latentmdp.experiments.tasks import perform
+from latentmdp.kernels import _ahead
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import load_run
 from latentmdp.report.fit_page import write_fit_page
@@ -251,6 +253,83 @@ class Converted:
         assert not file.exists() or lm.load(file) == OLD
 
 
+class Sealed:
+    """A folder of machine code: what counts as whole is what was written."""
+
+    def before(self, folder):
+        self.place = sealed_folder(folder / "cache", "kernels")
+
+    def act(self, folder):
+        try:
+            sealing = Sealing(self.place)
+            try:
+                (self.place / "code").write_bytes(b"code")
+            finally:
+                sealing.end()
+        except OSError as error:  # `_cache.py` makes a warning of it
+            raise ModelError(str(error)) from None
+
+    def check(self, folder, returned):
+        found = sealed_folder(folder / "cache", "kernels") / "code"
+        assert found.exists() or not returned
+        assert not found.exists() or found.read_bytes() in (b"code", b"")  # Numba checks its own
+        assert not list(self.place.glob("tmp*"))
+
+
+class Noted:
+    """A note of `latentmdp compile`: whole or not there, and never an error."""
+
+    def before(self, folder):
+        place = sealed_folder(folder / "cache", "tasks")
+        _ahead.notes = lambda: place
+
+    def act(self, folder):
+        before = _ahead.read_note("all")
+        _ahead.write_note("all", "123")
+        assert before is None
+        if _ahead.read_note("all") is None:
+            raise ModelError("not written")
+
+    def check(self, folder, returned):
+        sealed_folder(folder / "cache", "tasks")  # removes what is damaged
+        assert _ahead.read_note("all") in (None, "123")
+        assert not list(_ahead.notes().glob("*.new"))
+        _ahead.write_note("all", "124")
+        sealed_folder(folder / "cache", "tasks")
+        assert _ahead.read_note("all") == "124"
+
+
+class Tabulated:
+    """`study table --csv --out`: the old file or the new one."""
+
+    def __init__(self, *options):
+        self.options = options
+
+    def before(self, folder):
+        self.study = folder.parent / "s.toml"
+        if not self.study.with_suffix("").exists():
+            self.study.write_text(STUDY)
+            lm.Study.load(self.study).run(jobs=1)
+        (folder / "table").write_text("old")
+
+    def act(self, folder):
+        said = io.StringIO()
+        command = ["study", *self.options, "--out", str(folder / "table")]
+        command.insert(2, str(self.study))
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code = cli.run(command)
+        if code:
+            assert code == 2
+            raise ModelError(said.getvalue())
+
+    def check(self, folder, returned):
+        raw = (folder / "table").read_bytes().rstrip()
+        if self.options[0] == "report":
+            assert raw.endswith(b"</html>") or (not returned and raw == b"old")
+        else:
+            assert raw.count(b"\n") == 2 or (not returned and raw == b"old")
+
+
 def fit_page(path):
     write_fit_page(path, *FITTED)
 
@@ -270,6 +349,9 @@ SCENARIOS = {
     "run": SavedRun, "learner": SavedLearner, "store": Rows, "study": WholeStudy,
     "convert": Converted, "report": lambda: Page("page.html", report),
     "fit page": lambda: Page("page.html", fit_page),
+    "kernels": Sealed, "note": Noted,
+    "study table": lambda: Tabulated("table", "--csv"),
+    "study report": lambda: Tabulated("report"),
     "picture": lambda: Page("model.svg", picture),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """A study's database that was changed: no result changes silently, and the rest stays readable."""
 
+import contextlib
 import json
 import sqlite3
 import warnings
@@ -9,9 +10,10 @@ import pytest
 import latentmdp as lm
 from latentmdp import cli
 from latentmdp.errors import DamagedStudyWarning, ModelError
-from latentmdp.experiments.run_spec import content_key
+from latentmdp.experiments.run_spec import content_key, in_user_units
 from latentmdp.experiments.store import APPLICATION_ID, Store
 from latentmdp.experiments.stored_rows import check_result
+from latentmdp.units import Conversion
 from study_database import change, remake_digests
 
 
@@ -179,3 +181,66 @@ def test_hostile_results_fail_alone_and_damage_is_told_everywhere(tmp_path, caps
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert study.table()["regret"].tolist() == [1.0]
+
+
+# ---------------------------------------------------------------------- what is written can be read
+
+
+@pytest.mark.parametrize("lower", [-0.0, 0.0, -1.5, 1e300, 5e-324, 0.1])
+def test_every_bracket_that_is_written_can_be_read(tmp_path, lower):
+    """SQLite keeps no negative zero."""
+    with Store(tmp_path, write=True) as made:
+        made.put_optimum("o" * 16, {}, outcome(lower=lower, upper=max(lower, 0.0)))
+        assert made.optimum("o" * 16) == (lower, max(lower, 0.0), 0.5)
+        assert made.damage() == []
+
+
+@pytest.mark.parametrize("words", ["x" * 30_000, "\ud800 is alone", "a\0b", "\udcff" * 30_000, ""])
+def test_a_failure_can_be_read_whatever_it_says(tmp_path, words):
+    with Store(tmp_path, write=True) as made:
+        made.put_run(key(0), f"r-{key(0)}", {}, outcome(error=words) | {"state": "failed"})
+        assert made.damage() == []
+        said = made.run(key(0)).result["error"]
+        assert len(said) == min(len(words), 10_000)
+        assert said == words or "?" in said or len(words) > 10_000
+
+
+@pytest.mark.parametrize("change_it", [
+    "rows = 'x'", "rows = 9223372036854775807", "rows = -1", "rows = NULL", "digests = 7.5",
+    "digests = 'no'", "digests = x'ff'", "name = 'other'",
+])  # fmt: skip
+def test_damaged_totals_are_named_and_never_stop_a_study(store, change_it):
+    with contextlib.suppress(sqlite3.IntegrityError):
+        change(store.path, f"UPDATE totals SET {change_it} WHERE name = 'runs'")
+        store.put_run(key(3), f"run-3-{key(3)}", {"i": 3}, outcome(regret=4.0))
+        assert store.run(key(3)).result == {"regret": 4.0}
+        assert [one.what for one in store.damage()] == ["table runs"]
+        store.set_damage_aside()
+        assert store.damage() == []
+        assert [store.run(key(i)).result["regret"] for i in range(4)] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_damaged_row_beside_a_good_one_of_the_same_bytes_goes_alone(store):
+    """A key that is bytes and one that is text are two keys."""
+    columns = "id, state, content, result, curve, kept, seconds, finished, made_by, digest"
+    change(
+        store.path, f"INSERT INTO runs SELECT CAST(key AS BLOB), {columns} FROM runs WHERE key = ?",
+        (key(1),),
+    )  # fmt: skip
+    assert len(store.damage()) == 2  # the row, and the number of rows
+    store.set_damage_aside()
+    assert store.damage() == []
+    assert store.run(key(1)).result == {"regret": 2.0}
+
+
+def test_names_of_damage_are_short(store):
+    change(store.path, "UPDATE runs SET id = ? WHERE key = ?", ("x" * 10**6, key(1)))
+    assert len(store.damage()[0].what) <= 100
+
+
+def test_results_without_numbers_have_no_units_to_be_changed():
+    """A damaged row of a normalised model, or one of an earlier version, may lack some."""
+    twice = Conversion(2.0, 1.0)
+    assert in_user_units({"regret": 1.0, "final_value": None}, twice) == {
+        "regret": 2.0, "final_value": None
+    }  # fmt: skip

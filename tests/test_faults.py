@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"
 )
-QUICK = ("model.npz", "store")
+QUICK = ("model.npz", "store", "note")
 
 
 @pytest.fixture(scope="session")

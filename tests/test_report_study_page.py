@@ -198,3 +198,19 @@ def test_keys_that_a_model_does_not_have_are_left_out(tmp_path):
     html = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "<h3>bandit</h3>" in html
     assert "<h3>maze, H 16</h3>" in html
+
+
+UNSEEN = "\0\x07\x1b[31m\x85\u200f\u202egnp.exe\u2066\u2028\ufffe"
+
+
+def test_what_nobody_sees_is_written_out(tmp_path):
+    """Controls and marks of direction, in all names of a page; letters and emoji stay."""
+    family = "\U0001f469\u200d\U0001f467 größer 語"
+    runs, curves = study_tables(models=(UNSEEN, family), learners=(f"a{UNSEEN}", "b"))
+    write_study_page(tmp_path / "p.html", runs, curves, title=f"t{UNSEEN}", notes=[f"n{UNSEEN}"])
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert not set(html) & set(UNSEEN.replace("[31m", "").replace("gnp.exe", ""))
+    seen = r"\x00\x07\x1b[31m\x85\u200f\u202egnp.exe\u2066\u2028\ufffe"
+    for before in ("<title>t", "<h1>t", "<li>n", "<h3>"):
+        assert f"{before}{seen}" in html, before
+    assert f">{family}" in html

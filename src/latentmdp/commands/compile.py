@@ -26,7 +26,7 @@ def compile_command(json: AsJson = False) -> None:
         )
     load_all()
     before, noted = with_code(), read_note(ALL)
-    if noted is None or before < int(noted):
+    if noted is None or not noted.isdecimal() or before < int(noted):
         compile_all()
         write_note(ALL, str(with_code()))
     kernels, seconds, place = with_code(), time.perf_counter() - started, folder.parent

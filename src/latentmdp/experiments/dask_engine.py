@@ -115,7 +115,8 @@ class DaskEngine:
         self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._tasks: dict[Any, Plain] = {}
         self._threads, self._looked_at = 0, 0.0
-        self._begun: dict[str, float] = {}  # when each task was first seen at work, by its key
+        # by a task's key: the worker where it was first seen, and when
+        self._begun: dict[str, tuple[str, float]] = {}
         self._limited, self._overdue_looked_at = False, 0.0
         self._stopped = False
 
@@ -155,6 +156,7 @@ class DaskEngine:
             if future not in self._tasks:  # it was given up
                 continue
             task = self._tasks.pop(future)
+            self._begun.pop(future.key, None)
             error = result[1] if isinstance(result, tuple) else result
             if isinstance(result, str):
                 found.append((task, json.loads(result)))
@@ -173,7 +175,8 @@ class DaskEngine:
     def _end_overdue(self) -> list[Finished]:
         """Replace the workers of tasks that did not stop at the end of their time limit.
 
-        The limit counts from when the task was first seen at work on a worker.
+        The limit counts from when the task was first seen at work on its worker; where that one
+        has died, from when it was first seen on the next one.
         """
         now, found = time.monotonic(), []
         if now - self._overdue_looked_at < WORKERS_SECONDS or not self._limited:
@@ -186,14 +189,27 @@ class DaskEngine:
         for future, task in list(self._tasks.items()):
             if future.key not in at_work or task["time_limit"] is None:
                 continue
-            seconds = now - self._begun.setdefault(future.key, now)
+            worker = at_work[future.key]
+            if self._begun.get(future.key, ("", 0.0))[0] != worker:
+                self._begun[future.key] = worker, now
+            seconds = now - self._begun[future.key][1]
             if seconds > task["time_limit"] + STOP_SECONDS:
-                del self._tasks[future]
+                del self._tasks[future], self._begun[future.key]
                 self._client.cancel([future], force=True)
-                with suppress(Exception):  # a worker without a nanny cannot be replaced
-                    self._client.restart_workers([at_work[future.key]], timeout=STOP_SECONDS)
+                self._replace(worker)
                 found.append((task, overdue(task, seconds)))
         return found
+
+    def _replace(self, worker: str) -> None:
+        """End a worker that hangs; one without a nanny is sent away, for good."""
+        self._looked_at = -math.inf  # there may be fewer now
+        try:
+            self._client.restart_workers([worker], timeout=STOP_SECONDS)
+        except ValueError:  # it has no nanny; it would be given tasks that it never begins
+            with suppress(Exception):
+                self._client.retire_workers([worker], close_workers=True)
+        except Exception:  # it is gone, or comes back later
+            pass
 
     def _ask(self, question: Any) -> Any:
         """Ask the scheduler; one sentence if it is gone."""

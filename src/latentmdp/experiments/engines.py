@@ -8,6 +8,7 @@ Nothing else is taken as a sign that a worker hangs: compiled kernels do not ans
 """
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from latentmdp.experiments.worker import PROGRAM
 
 MOST_DEATHS = 3  # of workers at one task
 LAST_WORDS = 2000  # characters
+LISTENER_SECONDS = 1.0  # for what a worker that has ended has said
 STOP_SECONDS = 10.0  # what workers get to leave checkpoints
 
 Finished = tuple[Plain, Plain]  # a task and its outcome
@@ -101,10 +103,11 @@ class Processes:
         late = self._end_overdue()
         if late:
             return late
+        ended = [worker for worker in self._workers if worker.process.poll() is not None]
         try:
             worker, line = self._inbox.get(timeout=seconds)
-        except queue.Empty:
-            return []
+        except queue.Empty:  # a process that a task has left may hold the pipe of a worker open
+            return self._buried(ended[0]) if ended else []
         if worker not in self._workers:  # it was replaced
             return []
         if line is None:
@@ -144,7 +147,7 @@ class Processes:
         """End a worker; another one is started when there is work."""
         self._workers.remove(worker)
         with interrupts_held():
-            worker.process.kill()
+            worker.kill()
             worker.end()
 
     def _buried(self, worker: "_Worker") -> list[Finished]:
@@ -175,14 +178,17 @@ class Processes:
         """End all workers at once."""
         with interrupts_held():
             for worker in self._workers:
-                worker.process.kill()
+                worker.kill()
             for worker in self._workers:
                 worker.end()
             self._workers = []
 
 
 class _Worker:
-    """A process that does tasks, with a thread that reads what it says."""
+    """A process that does tasks, with a thread that reads what it says.
+
+    It leads a group of processes: what its tasks have started ends with it.
+    """
 
     def __init__(self, inbox: "queue.SimpleQueue[Any]") -> None:
         self.task: Plain | None = None
@@ -193,7 +199,7 @@ class _Worker:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", PROGRAM, json.dumps([p or "." for p in sys.path])],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True,
-                encoding="utf-8",
+                encoding="utf-8", process_group=0,
             )  # fmt: skip
         self._listener = threading.Thread(target=self._listen, args=(inbox,), daemon=True)
         self._listener.start()
@@ -227,11 +233,20 @@ class _Worker:
             self.process.stdin.write(json.dumps(message) + "\n")
             self.process.stdin.flush()
 
+    def kill(self) -> None:
+        """End its process, and those that its tasks have started."""
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+
     def last_words(self) -> str:
         """How it ended, and the end of what it wrote."""
         code = self.process.wait()
-        self._words.seek(0)
-        text = self._words.read()[-LAST_WORDS:].decode("utf-8", "replace").strip()
+        self.kill()
+        size = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(size - LAST_WORDS, 0))
+        text = self._words.read(LAST_WORDS).decode("utf-8", "replace").strip()
         self.end()
         how = f"it ended with exit code {code}"
         if code < 0:
@@ -244,7 +259,7 @@ class _Worker:
     def end(self) -> None:
         """Let go of its pipes."""
         self.process.wait()
-        self._listener.join()
+        self._listener.join(LISTENER_SECONDS)  # somebody else may hold the pipe open
         assert self.process.stdin is not None
         for stream in (self.process.stdin, self._words):
             with suppress(OSError):

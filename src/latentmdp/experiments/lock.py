@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import lock_file, make_folder
+from latentmdp.formats.files import lock_file, make_folder, reason, shown
 
 FILE = "study.lock"
 LOOK_SECONDS = 0.02
@@ -23,7 +23,12 @@ def held(
 ) -> Iterator[None]:
     """Hold a study's folder; the system ends the lock with the process, however that ends."""
     path = make_folder(folder) / FILE
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise ModelError(
+            f"{shown(folder)} must be a folder where {FILE} can be written: {reason(error)}"
+        ) from None
     try:
         said, looks = False, 0
         while lock_file(descriptor) is False:
@@ -62,7 +67,7 @@ def holder(folder: Path) -> str:
 def is_held(folder: Path) -> bool:
     """Whether a driver is at work. Readers share the lock, so that they do not see each other."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDWR)
+        descriptor = os.open(folder / FILE, os.O_RDONLY)  # who looks may not write there
     except OSError:
         return False
     try:

@@ -85,9 +85,13 @@ def conversion_of(where: Plain) -> Conversion:
 
 
 def in_user_units(result: Plain, conversion: Conversion) -> Plain:
-    """The columns of a run in a person's own units."""
-    changed = {name: conversion.value(result[name]) for name in VALUES}
-    return result | changed | {name: conversion.difference(result[name]) for name in DIFFERENCES}
+    """The columns of a run in a person's own units; what has no value stays as it is."""
+    found = {name: value for name, value in result.items() if is_number(value)}
+    values = {name: conversion.value(found[name]) for name in VALUES if name in found}
+    differences = {
+        name: conversion.difference(found[name]) for name in DIFFERENCES if name in found
+    }
+    return result | values | differences
 
 
 def open_gap_of(row: Mapping[Any, Any]) -> float:

@@ -22,18 +22,21 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.stored_rows import (
     DIGEST_LENGTH,
+    LARGEST_WHOLE,
     DamagedRowError,
     Optimum,
     Row,
     check_digest,
     checked_optimum,
     checked_run,
+    failure_words,
     row_digest,
 )
 from latentmdp.formats.files import reason, refusal, shown, sync_folder
 
 FILE = "study.db"
 TABLES = ("runs", "optima")
+EXACT_KEY = "typeof(key) || hex(CAST(key AS BLOB))"  # a damaged key may be no text
 SCHEMA_VERSION = 2  # 1 had no digests
 APPLICATION_ID = 0x4C4D4450  # "LMDP": tells our files from others
 BUSY_SECONDS = 30.0
@@ -90,7 +93,7 @@ class Store:
                 self._create()
             mode = "rw" if write else "ro"
             if not write and not os.access(self.path.parent, os.W_OK):
-                mode = "ro&immutable=1"  # nobody can write there, and no log can be made
+                mode = self._mode_without_writing()
             db = _connect(self.path, mode)
             db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
             try:
@@ -102,6 +105,18 @@ class Store:
                 db.close()
                 raise
             return db
+
+    def _mode_without_writing(self) -> str:
+        """How to read the database where we cannot make the files of a log."""
+        log, index = (self.path.with_name(FILE + ending) for ending in ("-wal", "-shm"))
+        if log.exists() and index.exists():  # of a driver, perhaps at work
+            return "ro"
+        if log.exists() and log.stat().st_size:
+            raise refusal(
+                self.path, f"must be in a folder that you can write, as {log.name} holds a part of "
+                "its contents; copy the folder"
+            )  # fmt: skip
+        return "ro&immutable=1"
 
     def _create(self) -> None:
         """Made under another name: at every moment there is a whole database or none."""
@@ -169,12 +184,14 @@ class Store:
 
         A run that is done again keeps the id it had, which names the folder of its files.
         """
-        before, curve = self.run(key), outcome.get("curve")
+        before, curve, result = self.run(key), outcome.get("curve"), outcome["result"]
+        if outcome["state"] == "failed":
+            result = {"error": failure_words(result["error"])}
         self._put(
             "runs",
             (
                 key, id if before is None else before.id, outcome["state"], _text(content),
-                _text(outcome["result"]), None if curve is None else _text(curve),
+                _text(result), None if curve is None else _text(curve),
                 _text(outcome.get("kept", [])), float(outcome["seconds"]), outcome["finished"],
                 _text(outcome["made_by"]),
             ),
@@ -200,14 +217,16 @@ class Store:
             self._db.execute("CREATE TABLE IF NOT EXISTS set_aside (name TEXT, row TEXT)")
             self._db.execute("DELETE FROM totals")  # its index too, which may be what is damaged
             for table in TABLES:
-                key = "hex(CAST(key AS BLOB))"  # a damaged key may be no text
-                rows = self._db.execute(f"SELECT {key}, * FROM {table}").fetchall()
-                damaged = [row for row in rows if self._reason(table, row[1:]) is not None]
-                for name, *values in damaged:
+                left = []
+                for name, *values in self._db.execute(
+                    f"SELECT {EXACT_KEY}, * FROM {table}"
+                ).fetchall():
+                    if self._reason(table, tuple(values)) is None:
+                        left.append(values[-1])
+                        continue
                     text = json.dumps([repr(value) for value in values])
                     self._db.execute("INSERT INTO set_aside VALUES (?, ?)", (table, text))
-                    self._db.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
-                left = [row[-1] for row in rows if row not in damaged]
+                    self._db.execute(f"DELETE FROM {table} WHERE {EXACT_KEY} = ?", (name,))
                 self._db.execute(
                     "INSERT OR REPLACE INTO totals VALUES (?, ?, ?)",
                     (table, len(left), _combined(left)),
@@ -296,8 +315,8 @@ class Store:
                     digests.append(values[-1])
                     wrong = self._reason(table, values)
                     if wrong is not None:
-                        name = values[1] if table == "runs" else f"optimum {values[0]}"
-                        found.append(Damage(shown(name), wrong))
+                        name = str(values[1]) if table == "runs" else f"optimum {values[0]}"
+                        found.append(Damage(shown(f"{name:.100}"), wrong))
                 if self._totals(table) != (len(digests), _combined(digests)):
                     found.append(Damage(
                         f"table {table}",
@@ -324,11 +343,15 @@ class Store:
         check_digest(values[:-1], values[-1])
         return checked_optimum(values[:-1])
 
-    def _totals(self, table: str) -> tuple[Any, Any]:
+    def _totals(self, table: str) -> tuple[int, str]:
+        """What the table's row of `totals` says; nothing where it is damaged."""
         found = self._db.execute(
             "SELECT rows, digests FROM totals WHERE name = ?", (table,)
         ).fetchone()
-        return (0, "") if found is None else found
+        match found:
+            case (int(rows), str(digests)) if 0 <= rows < LARGEST_WHOLE:
+                return rows, digests
+        return 0, ""
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -377,8 +400,11 @@ def _add_digests(db: sqlite3.Connection) -> None:
         digests = [row_digest(values) for values in rows]
         db.executemany(
             f"UPDATE {table} SET digest = ? WHERE key = ?",
-            [(digest, values[0]) for digest, values in zip(digests, rows, strict=True)],
-        )
+            [
+                (digest, values[0]) for digest, values in zip(digests, rows, strict=True)
+                if str(values[0]).isascii()  # keys are; others are damaged, and have no digest
+            ],
+        )  # fmt: skip
         db.execute(
             "UPDATE totals SET rows = ?, digests = ? WHERE name = ?",
             (len(rows), _combined(digests), table),

@@ -53,8 +53,12 @@ class Optimum(NamedTuple):
 
 
 def row_digest(values: Sequence[Any]) -> str:
-    """The digest of a row's values, in the order of its columns."""
-    text = json.dumps([None if value is None else str(value) for value in values])
+    """The digest of a row's values, in the order of its columns.
+
+    SQLite has no negative zero: it gives back 0.0.
+    """
+    plain = [value + 0.0 if isinstance(value, float) else value for value in values]
+    text = json.dumps([None if value is None else str(value) for value in plain])
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
@@ -124,6 +128,11 @@ def check_text(what: str, text: str) -> None:
         ) from None
     if len(text) > MOST_TEXT:
         raise ModelError(f"{what} must have at most {MOST_TEXT} characters; it has {len(text)}")
+
+
+def failure_words(text: str) -> str:
+    """What a failure says, as text that a row can hold."""
+    return text[:MOST_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_id(id: str, key: str) -> bool:

@@ -1,5 +1,7 @@
 """All kernels at once: load them, and note which tasks have compiled theirs ahead."""
 
+import os
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -28,19 +30,32 @@ def notes() -> Path | None:
 
 
 def read_note(task: str) -> str | None:
-    """What was noted about a task, if anything."""
+    """What was noted about a task, if anything that can be read."""
     folder = notes()
-    if folder is None or not (folder / task).exists():
+    if folder is None:
         return None
-    return (folder / task).read_text(encoding="utf-8")
+    try:
+        return (folder / task).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
 
 
 def write_note(task: str, text: str = "") -> None:
-    """Note that a task has compiled its kernels."""
+    """Note that a task has compiled its kernels, if that can be written; else it is done again.
+
+    A note appears whole, or not at all.
+    """
     folder = notes()
-    if folder is not None:
+    if folder is None:
+        return
+    with suppress(OSError):
         sealing = Sealing(folder)
         try:
-            (folder / task).write_text(text, encoding="utf-8")
+            new = folder / f"{task}.new"
+            try:
+                new.write_text(text, encoding="utf-8")
+                os.replace(new, folder / task)
+            finally:
+                new.unlink(missing_ok=True)
         finally:
             sealing.end()

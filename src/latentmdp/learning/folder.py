@@ -64,7 +64,29 @@ def write_run(
 
 
 def read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
-    """The model, the checked state of a run, and `optimal` and `seconds_optimal` beside it."""
+    """The model, the checked state of a run, and `optimal` and `seconds_optimal` beside it.
+
+    Another process may write a run there meanwhile: then the new one is read.
+    """
+    while True:
+        before = _version(place)
+        try:
+            return _read_run(place)
+        except ModelError:
+            if _version(place) == before:
+                raise
+
+
+def _version(place: Path) -> tuple[int, ...]:
+    """What changes when a run is written."""
+    try:
+        found = os.stat(place / RUN_FILE)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _read_run(place: Path) -> tuple[LatentMDP, State, dict[str, Any]]:
     with refusing_misfits(place / RUN_FILE, "run"):
         state = load_state(place / RUN_FILE, "run")
         more = checked_folder(state)

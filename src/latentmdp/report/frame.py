@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from latentmdp._version import __version__
 from latentmdp.report.encode import safe_json
-from latentmdp.report.html import TEMPLATES
+from latentmdp.report.html import TEMPLATES, with_seen_text
 
 
 def render_page(
@@ -32,12 +32,12 @@ def render_page(
     script = '"use strict";\n(() => {\n' + "\n".join(source) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return TEMPLATES.get_template("page.html").render(
-        title=title,
-        lead=lead,
+        title=with_seen_text(title),
+        lead=with_seen_text(lead),
         version=__version__,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         style=(folder / "page.css").read_text(encoding="utf-8"),
-        parts=parts,
+        parts=[(ident, name, Markup(with_seen_text(made))) for ident, name, made in parts],
         need=need,
         data=safe_json(data),
         script_hash=f"sha256-{digest}",

@@ -4,6 +4,7 @@
 around the sections is the template `page/page.html`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ TEMPLATES = Environment(
     loader=PackageLoader("latentmdp.report", "page"), autoescape=True, undefined=StrictUndefined,
     keep_trailing_newline=True,
 )  # fmt: skip
+UNSEEN = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff]"
+)
+"""Controls, marks that turn the direction of text around, and what is no character."""
 VOID = ("input",)  # elements without an end tag, of those that pages have
 
 
@@ -33,6 +39,15 @@ def tag(name: str, *children: Any, **attributes: Any) -> Markup:
     if name in VOID:
         return Markup("<{}{}>").format(name, written)
     return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup().join(children))
+
+
+def with_seen_text(html: str) -> str:
+    """The same page with escapes for what nobody sees, so that names look like what they are.
+
+    >>> with_seen_text("<b>ab\\u202egnp.exe</b>")
+    '<b>ab\\\\u202egnp.exe</b>'
+    """
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), html)
 
 
 def section(ident: str, title: str, *children: Any) -> Markup:
