@@ -31,6 +31,7 @@ from latentmdp.kernels import _ahead
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import load_run
 from latentmdp.report.fit_page import write_fit_page
+from study_database import change
 
 OLD = lm.make("bandit:arms=2,contexts=2,horizon=2,seed=0")
 NEW = lm.make("bandit:arms=2,contexts=2,horizon=2,seed=1")
@@ -160,6 +161,29 @@ class Rows:
                 assert row is not None or f"{i}" * 16 not in self.put
                 assert row is None or row.result == {"regret": float(i)}
             assert store.optimum("o" * 16) is not None or not returned
+
+
+class SetAside(Rows):
+    """Repair of a damaged database: whole rows are there before, meanwhile and after."""
+
+    def before(self, folder):
+        super().before(folder)
+        super().act(folder)
+        change(folder / "study.db", "UPDATE runs SET result = '{}' WHERE key = ?", ("1" * 16,))
+        self.put.remove("1" * 16)
+
+    def act(self, folder):
+        with Store(folder, write=True) as store:
+            store.set_damage_aside()
+
+    def check(self, folder, returned):
+        with Store(folder, write=True) as store:
+            assert bool(store.damage()) == (store.state("1" * 16) is not None)
+            assert not (returned and store.damage())
+            assert all(store.run(key).result == {"regret": float(key[0])} for key in self.put)
+            assert store.optimum("o" * 16) is not None
+            store.set_damage_aside()
+            assert not store.damage()
 
 
 class InThisProcess:
@@ -346,7 +370,8 @@ SCENARIOS = {
     **{f"model.{end}": lambda end=end: SavedModel(f"m.{end}")
        for end in ("npz", "json", "csv", "pomdpx", "pomdp")},
     **{f"policy.{end}": lambda end=end: SavedPolicy(f"p.{end}") for end in ("npz", "json", "csv")},
-    "run": SavedRun, "learner": SavedLearner, "store": Rows, "study": WholeStudy,
+    "run": SavedRun, "learner": SavedLearner,
+    "store": Rows, "set aside": SetAside, "study": WholeStudy,
     "convert": Converted, "report": lambda: Page("page.html", report),
     "fit page": lambda: Page("page.html", fit_page),
     "kernels": Sealed, "note": Noted,

@@ -70,8 +70,8 @@ def test_a_damaged_row_is_named_and_is_no_result(store, statement, digests):
     assert store.state(key(1)) is None  # to be run again
     store.put_run(key(1), f"run-1-{key(1)}", {"i": 1}, outcome(regret=2.0))
     assert store.damage() == []
-    with sqlite3.connect(store.path) as db:
-        assert db.execute("SELECT count(*) FROM set_aside").fetchone() == (1,)
+    with sqlite3.connect(store.path.with_name("study-damaged-1.db")) as db:
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (3,)
     db.close()
 
 

@@ -11,6 +11,7 @@ that has vanished is noticed too.
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -36,7 +37,6 @@ from latentmdp.formats.files import reason, refusal, shown, sync_folder
 
 FILE = "study.db"
 TABLES = ("runs", "optima")
-EXACT_KEY = "typeof(key) || hex(CAST(key AS BLOB))"  # a damaged key may be no text
 SCHEMA_VERSION = 2  # 1 had no digests
 APPLICATION_ID = 0x4C4D4450  # "LMDP": tells our files from others
 BUSY_SECONDS = 30.0
@@ -120,6 +120,11 @@ class Store:
 
     def _create(self) -> None:
         """Made under another name: at every moment there is a whole database or none."""
+        os.replace(self._new_database(), self.path)
+        sync_folder(self.path.parent)
+
+    def _new_database(self, source: sqlite3.Connection | None = None) -> Path:
+        """A database beside the real one, with all rows of `source` that are whole."""
         new = self.path.with_suffix(".new")
         for leftover in self.path.parent.glob(f"{new.name}*"):
             leftover.unlink()
@@ -127,12 +132,24 @@ class Store:
             # without a log of its own, whose part of the contents could be lost when it is closed
             db.execute("PRAGMA journal_mode=DELETE")
             db.execute("PRAGMA synchronous=FULL")
+            db.execute("BEGIN")
             for statement in _SCHEMA:
                 db.execute(statement)
+            for table in TABLES if source is not None else ():
+                assert source is not None
+                for values in source.execute(f"SELECT * FROM {table}"):
+                    if self._reason(table, values) is None:
+                        marks = ", ".join("?" * len(values))
+                        db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+                digests = [row[0] for row in db.execute(f"SELECT digest FROM {table}")]
+                db.execute(
+                    "UPDATE totals SET rows = ?, digests = ? WHERE name = ?",
+                    (len(digests), _combined(digests), table),
+                )
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        os.replace(new, self.path)
-        sync_folder(self.path.parent)
+            db.execute("COMMIT")
+        return new
 
     def _check_schema(self, db: sqlite3.Connection, write: bool) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -209,28 +226,28 @@ class Store:
         )  # fmt: skip
 
     def set_damage_aside(self) -> list[Damage]:
-        """Move damaged rows into the table `set_aside`, so that their runs are done again."""
+        """Go on in a new database with all rows that are whole; the damaged file stays beside it.
+
+        Nothing is repaired in place: what SQLite frees in a damaged file may belong to other rows.
+        """
         found = self.damage()
         if not found:
             return []
-        with self._refusing(), self._transaction():
-            self._db.execute("CREATE TABLE IF NOT EXISTS set_aside (name TEXT, row TEXT)")
-            self._db.execute("DELETE FROM totals")  # its index too, which may be what is damaged
-            for table in TABLES:
-                left = []
-                for name, *values in self._db.execute(
-                    f"SELECT {EXACT_KEY}, * FROM {table}"
-                ).fetchall():
-                    if self._reason(table, tuple(values)) is None:
-                        left.append(values[-1])
-                        continue
-                    text = json.dumps([repr(value) for value in values])
-                    self._db.execute("INSERT INTO set_aside VALUES (?, ?)", (table, text))
-                    self._db.execute(f"DELETE FROM {table} WHERE {EXACT_KEY} = ?", (name,))
-                self._db.execute(
-                    "INSERT OR REPLACE INTO totals VALUES (?, ?, ?)",
-                    (table, len(left), _combined(left)),
-                )
+        with self._refusing():
+            new = self._new_database(self._db)
+            (is_read, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if is_read:  # its log cannot be emptied, and would be taken for the new file's
+                raise refusal(self.path, "is damaged and being read: try again when nobody does")
+            self._db.close()
+            number = 1
+            while (aside := self.path.with_name(f"study-damaged-{number}.db")).exists():
+                number += 1
+            shutil.copyfile(self.path, aside)
+            for ending in ("-wal", "-shm"):  # of the damaged file, and empty
+                self.path.with_name(FILE + ending).unlink(missing_ok=True)
+            os.replace(new, self.path)
+            sync_folder(self.path.parent)
+        self._db = self._connected(True)
         return found
 
     def _put(self, table: str, values: tuple[Any, ...]) -> None:
