@@ -2,7 +2,8 @@
 
 Nodes that can reach one another form a component. Taken in the order in which Tarjan finds them,
 every component comes after all that it leads to: the values of those are known by then, and only
-inside a component is there anything to iterate.
+inside a component is there anything to iterate. The number of sweeps does not depend on the
+discount: a component that needs more is left to the direct solver of `evaluation_stationary.py`.
 """
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from latentmdp.kernels._cache import kernel
 
 EPSILON = 2.0**-52  # of float64: the rounding error of a sum, relative to it
-SURELY_ENOUGH = 40.0  # times 1 / (1 - discount): then even the slowest chain is down to rounding
+MOST_SWEEPS = 2_000  # of a component; slower ones are left to a direct solver
+TRIAL = 15  # sweeps: the changes after one and after two trials tell how fast they shrink
 
 
 @kernel
@@ -71,10 +73,11 @@ def solve_component(indptr, column, entry, discount, right, order, begin, end, x
     """Sweep `x = right + discount * (matrix x)` over `order[begin:end]` until rounding is left.
 
     Each sweep shrinks the largest error by the discount at least, so what is left after a change of
-    `c` is at most `c * discount / (1 - discount)`.
+    `c` is at most `c * discount / (1 - discount)`. Returns whether that was reached; the sweeps
+    end without it where the changes shrink too slowly for `MOST_SWEEPS`.
     """
-    most = int(SURELY_ENOUGH / (1.0 - discount)) + 10
-    for sweep in range(most):
+    before = 0.0
+    for sweep in range(MOST_SWEEPS):
         change, largest = 0.0, 0.0
         for i in range(begin, end):
             n = order[i]
@@ -88,15 +91,30 @@ def solve_component(indptr, column, entry, discount, right, order, begin, end, x
             change = max(change, abs(value - x[n]))
             largest = max(largest, abs(value))
             x[n] = value
-        if end == begin + 1 or change <= EPSILON * largest * (1.0 - discount):
-            return
-        if change <= 4.0 * EPSILON * largest and sweep * (1.0 - discount) > SURELY_ENOUGH / 2:
-            return  # the changes are rounding error themselves
+        enough = EPSILON * largest * (1.0 - discount)
+        if end == begin + 1 or change <= enough:
+            return True
+        if sweep == TRIAL:
+            before = change
+        if sweep == 2 * TRIAL:
+            rate = (change / before) ** (1.0 / TRIAL)
+            if change * rate ** (MOST_SWEEPS - sweep) > enough:
+                return False
+    return False
 
 
 @kernel
-def solve_in_order(indptr, column, entry, discount, right, order, start, components, backward, x):
-    """Solve for `x`, component by component; `backward`: the last found comes first."""
-    for i in range(components):
+def solve_in_order(
+    indptr, column, entry, discount, right, order, start, components, backward, first, x
+):  # fmt: skip
+    """Solve for `x` from the component `first` on; `backward`: the last found comes first.
+
+    Returns the first component, in this order, that sweeps do not solve; `components` if none.
+    """
+    for i in range(first, components):
         c = components - 1 - i if backward else i
-        solve_component(indptr, column, entry, discount, right, order, start[c], start[c + 1], x)
+        if not solve_component(
+            indptr, column, entry, discount, right, order, start[c], start[c + 1], x
+        ):
+            return i
+    return components

@@ -34,12 +34,18 @@ FIRST_ROOM = 1024  # of a new store
 def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int]:
     """Each context as a problem of its own: `(actions (M, S), values (M, S), work)`.
 
-    Policy iteration; told to stop, it has any policies with their exact values.
+    Policy iteration, likely contexts first; told to stop, it has any policies. Values then are those
+    of the policies, or for contexts that it did not come to, which are not the likeliest, the
+    largest total: a bound can be made of any values (`known_bound`).
     """
     M, S, A = model.sizes
     action = model.row_reward.reshape(M, S, A).argmax(axis=2)
     values, work = np.empty((M, S)), 0
-    for m in range(M):
+    order = np.argsort(-model.w, kind="stable")
+    for m in order:
+        if m != order[0] and stop():
+            values[m] = model.max_return
+            continue
         first, end = model.indptr[m * S * A], model.indptr[(m + 1) * S * A]
         ptr = model.indptr[m * S * A : (m + 1) * S * A] - first
         prob, following = model.prob[first:end], model.next[first:end]

@@ -245,7 +245,7 @@ class _Planner(Ledger):
                 child[s] = a
                 sweeps = tighten_known(
                     model.indptr, model.next, model.prob, model.row_reward, model.A,
-                    model.discount, child, SAFETY * self.scale * (1.0 - model.discount),
+                    model.discount, child, SAFETY * self.scale,
                     BOUND_SWEEPS, 1e-4 * max(self.upper - self.lower, 1e-12 * self.scale)
                     * (1.0 - model.discount), values,
                 )  # fmt: skip
