@@ -3,10 +3,10 @@
 In context `m` the nodes of a stationary policy are a Markov chain `P_m`. Values solve
 `(I - d P_m) alpha = r_m` for the discount `d`; the variance of the discounted total solves
 `(I - d^2 P_m) v = what the outcome of this step decides`; the discounted numbers of visits solve
-`(I - d P_m)^T g = start`. Up to `MOST_FACTORED` nodes the matrix is factored (SuperLU, one step of refinement); beyond
-that it is solved one strong component at a time, by sweeps of Gauss and Seidel until what is left,
-at most the last change times `d / (1 - d)`, is rounding error. Where those would be many, as for
-discounts near 1, the component is solved directly: by GMRES or by factors.
+`(I - d P_m)^T g = start`. Up to `MOST_FACTORED` nodes the matrix is factored (SuperLU, one step of
+refinement); beyond that it is solved one strong component at a time, by sweeps of Gauss and Seidel
+until what is left, at most the last change times `d / (1 - d)`, is rounding error. A component that
+needs many sweeps, as for discounts near 1, is solved by GMRES or by factors instead.
 """
 
 from collections.abc import Callable

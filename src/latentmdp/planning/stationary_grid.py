@@ -34,9 +34,9 @@ FIRST_ROOM = 1024  # of a new store
 def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int]:
     """Each context as a problem of its own: `(actions (M, S), values (M, S), work)`.
 
-    Policy iteration, likely contexts first; told to stop, it has any policies. Values then are those
-    of the policies, or for contexts that it did not come to, which are not the likeliest, the
-    largest total: a bound can be made of any values (`known_bound`).
+    Policy iteration, likely contexts first. Told to stop, it has any policies with their exact
+    values; contexts after the first that it did not come to have the largest total as their value.
+    `known_bound` makes a bound of any values.
     """
     M, S, A = model.sizes
     action = model.row_reward.reshape(M, S, A).argmax(axis=2)
