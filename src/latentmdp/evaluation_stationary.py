@@ -175,7 +175,8 @@ def _solve(matrix: Any, right: Floats, border: int) -> Floats:
     matrix.sum_duplicates()
     matrix.indices = matrix.indices.astype(np.int32)
     matrix.indptr = matrix.indptr.astype(np.int32)
-    N, solve = len(right), None
+    N = len(right)
+    solve: Callable[[Floats], Any]
     if N <= MOST_FACTORED:
         solve = splu(matrix).solve
     else:
@@ -225,7 +226,8 @@ def _bordered(matrix: Any, border: int) -> Callable[[Floats], Floats]:
 def _sums_where(matrix: Any, chosen: Any) -> Floats:
     """`(rows,)` sums of the chosen entries."""
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return np.bincount(row[chosen], matrix.data[chosen], minlength=matrix.shape[0])
+    sums = np.bincount(row[chosen], matrix.data[chosen], minlength=matrix.shape[0])
+    return sums.astype(np.float64, copy=False)
 
 
 def _indices(matrix: Any) -> tuple[Ints, Ints]:
