@@ -23,6 +23,7 @@ MOST_FACTORED = 1_000  # nodes; a full factor of so many takes 8 MB
 ENOUGH = 2.0**-50  # a residual of so much, relative to the terms of a row, is rounding error
 STALLED = 2.0**-44  # the same where further rounds do not help: rounding in sums of many terms
 ROUNDS, STEPS = 20, 40  # of GMRES at most, and its steps in a round
+SHRUNK = 1e-10  # of the residual: where a round ends
 SLOWLY = 0.2  # times the last residual: where a round leaves more, factors are used
 
 
@@ -170,7 +171,10 @@ def _solve(matrix: Any, right: Floats, border: int) -> Floats:
     Chains that GMRES is slow for mix slowly: they have narrow passages, and factors with few
     entries. What stays of a large matrix without row and column `border` is a dominant diagonal.
     """
-    from scipy.sparse.linalg import gmres, splu
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import splu
+
+    from latentmdp.kernels.krylov import gmres_round
 
     matrix.sum_duplicates()
     matrix.indices = matrix.indices.astype(np.int32)
@@ -180,9 +184,10 @@ def _solve(matrix: Any, right: Floats, border: int) -> Floats:
     if N <= MOST_FACTORED:
         solve = splu(matrix).solve
     else:
-        size, x, least = abs(matrix), np.zeros(N), np.inf
+        rows = csr_array(matrix)
+        size, x, found, least = abs(rows), np.zeros(N), np.empty(N), np.inf
         for _ in range(ROUNDS):
-            left = right - matrix @ x
+            left = right - rows @ x
             error = np.abs(left).max() / (size @ np.abs(x) + np.abs(right)).max()
             slow = error > SLOWLY * least
             if error <= ENOUGH or (slow and error <= STALLED):
@@ -190,8 +195,8 @@ def _solve(matrix: Any, right: Floats, border: int) -> Floats:
             if slow:
                 break
             least = error
-            found, _ = gmres(matrix, left, rtol=1e-10, restart=STEPS, maxiter=1)
-            x = x + found
+            gmres_round(*_indices(rows), rows.data, left, STEPS, SHRUNK, found)
+            x += found
         solve = _bordered(matrix, border)
     y: Floats = solve(right)
     return y + solve(right - matrix @ y)
