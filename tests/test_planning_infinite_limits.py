@@ -92,7 +92,8 @@ def test_bounds_hold_where_solving_single_contexts_is_stopped(stop_at):
             looks.append(1)
             return len(looks) >= stop_at
 
-        corners, store = stationary_grid.corner_grid(model, observation_model(model), stop)
+        solved = stationary_grid.known_contexts(model, stop)
+        corners, store = stationary_grid.corner_grid(model, observation_model(model), solved, stop)
         start = model.w[:, None] * model.nu
         known = corners.grid.upper[0][:, corners.grid.belief.argmax(axis=0)].T
         assert float((start * known).sum()) >= optimum.lower - 1e-12
@@ -116,7 +117,8 @@ def test_told_to_stop_policies_are_not_evaluated_in_all_contexts(monkeypatch):
         return values(*arguments, **options)
 
     monkeypatch.setattr(stationary_grid, "discounted_values", noted)
-    stationary_grid.corner_grid(model, observation_model(model), lambda: True)
+    solved = stationary_grid.known_contexts(model, lambda: True)
+    stationary_grid.corner_grid(model, observation_model(model), solved, lambda: True)
     assert len(calls) == 1
 
 

@@ -54,6 +54,8 @@ def build_grid(
 
     `O(H V J M^2)`.
     """
+    if stop is not None and stop():
+        return None
     grid = empty_grid(observations, horizon, n_states, N)
     J, M = observations.likelihood.shape
     V = len(grid.belief)
@@ -90,10 +92,19 @@ def empty_grid(observations: ObservationModel, horizon: int, n_states: int, N: i
     return grid
 
 
-def link_grid(observations: ObservationModel, horizon: int, n_states: int, N: int) -> BeliefGrid:
-    """The grid with its cells, bounds still to be backed up; in one call."""
+def link_grid(
+    observations: ObservationModel, horizon: int, n_states: int, N: int, stop: StopCheck
+) -> BeliefGrid | None:
+    """The grid with its cells, bounds still to be backed up; None if `stop()` says so on the way.
+
+    What is done within `PIECE_COST` is done whatever `stop()` says.
+    """
     grid = empty_grid(observations, horizon, n_states, N)
-    link_vertices(observations, grid, 0, len(grid.belief))
+    J, M = observations.likelihood.shape
+    for first, last in _pieces(len(grid.belief), J * (min(N, M) + 1 + M // 4)):
+        if first > 0 and stop():
+            return None
+        link_vertices(observations, grid, first, last)
     return grid
 
 

@@ -27,7 +27,7 @@ from latentmdp.planning.observations import (
     list_observations,
     listing_bytes,
     model_bytes,
-    observation_model,
+    observations_in_time,
     start_beliefs,
 )
 from latentmdp.planning.race import Race
@@ -83,8 +83,9 @@ def plan_history(
             memory -= model_bytes(model, J)
             kind = _affordable_search(model, method, J, len(start.state), memory)
         if kind is not None:
-            observations = observation_model(model, listed)
-            corners = build_grid(observations, model.H, model.S, 1, budget.reason)
+            observations = observations_in_time(model, listed, budget.reason)
+            if observations is not None:
+                corners = build_grid(observations, model.H, model.S, 1, budget.reason)
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report)
         budget.kept_back = 0.0

@@ -11,6 +11,9 @@ import numpy as np
 from latentmdp.canonical import Floats, Ints
 from latentmdp.kernels.beliefs import ObservationModel
 from latentmdp.model import LatentMDP
+from latentmdp.planning.budget import StopCheck
+
+LOOK_OUTCOMES = 5_000  # between two looks at the clock
 
 
 class Start(NamedTuple):
@@ -81,11 +84,25 @@ def model_bytes(model: LatentMDP, J: int) -> int:
 
 def observation_model(model: LatentMDP, listed: ObservationList | None = None) -> ObservationModel:
     """The observations of `model`, all contexts side by side. `O(nnz log nnz + J M)`."""
+    found = observations_in_time(model, listed, bool)
+    assert found is not None
+    return found
+
+
+def observations_in_time(
+    model: LatentMDP, listed: ObservationList | None, stop: StopCheck
+) -> ObservationModel | None:
+    """`observation_model`, or None if `stop()` says so on the way."""
     M, S, A = model.sizes
     listed = list_observations(model) if listed is None else listed
     assert len(listed.key) < 2**32, "indices have 32 bits"
     likelihood = np.zeros((len(listed.key), M))
+    looked = 0  # at the clock: at this outcome
     for m in range(M):
+        if model.indptr[m * S * A] - looked > LOOK_OUTCOMES:
+            looked = model.indptr[m * S * A]
+            if stop():
+                return None
         likelihood[np.searchsorted(listed.key, _keys(model, m)), m] = model.prob[
             _outcomes(model, m)
         ]

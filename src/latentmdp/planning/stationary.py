@@ -23,7 +23,7 @@ from latentmdp.planning.observations import (
     list_observations,
     listing_bytes,
     model_bytes,
-    observation_model,
+    observations_in_time,
     start_beliefs,
 )
 from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
@@ -31,6 +31,7 @@ from latentmdp.planning.small_controller import small_controller
 from latentmdp.planning.stationary_grid import (
     FIRST_ROOM,
     SAFETY,
+    Solved,
     corner_grid,
     known_contexts,
 )
@@ -79,13 +80,18 @@ def plan_stationary(
         budget.kept_back = CORNERS_KEEP_BACK * (time_limit or 0.0)
         listed = list_observations(model) if listing_bytes(model) <= memory else None
         if listed is None or least_bytes(model, listed) > memory:
-            return _context_policy(model, budget, report)
+            return _context_policy(model, budget, report, None)
         memory -= model_bytes(model, len(listed.next))
-        observations = observation_model(model, listed)
-        corners, store = corner_grid(model, observations, budget.reason)
+        solved = known_contexts(model, budget.reason)
+        observations = observations_in_time(model, listed, budget.reason)
+        made = observations and corner_grid(model, observations, solved, budget.reason)
+        if observations is None or made is None:
+            return _context_policy(model, budget, report, solved)
+        corners, store = made
         search = StationarySearch(observations, start_beliefs(model), model.S, corners, store)
         known = corners.grid.upper[0].T  # (M, S)
-        search.default_table = default_actions(model, search.default_table, known, budget)
+        if not budget.reason():
+            search.default_table = default_actions(model, search.default_table, known, budget)
         scale = max(float(np.abs(corners.grid.upper).max()), 1e-300)
         allowed = Allowed(0.0 if gap is None else float(gap), ROUNDING_GAP * scale)
         target, further = allowed, 0.9
@@ -151,10 +157,15 @@ def _context_policy(
     model: LatentMDP,
     budget: Budget,
     report: BoundsLog,
+    solved: Solved | None,
 ) -> SearchResult:
-    """What there is without memory for more: the best policy of the likeliest context."""
+    """What there is without memory or time for more: the best policy of the likeliest context.
+
+    `solved` is given where time is what was missing.
+    """
+    status = "memory" if solved is None else budget.reason() or "time"
     budget.kept_back = CONTEXTS_KEEP_BACK * (budget.time_limit or 0.0)
-    action, known, _ = known_contexts(model, budget.reason)
+    action, known, _ = solved or known_contexts(model, budget.reason)
     policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
     lower = controller_value(model, policy)
     scale = max(float(np.abs(known).max()), 1e-300)
@@ -163,7 +174,7 @@ def _context_policy(
     upper = max(lower, min(told, model.max_return + SAFETY * scale))
     report(lower, upper)
     return SearchResult(
-        policy, lower, upper, "memory", "context", 0, budget.work, report.history, (action, known)
+        policy, lower, upper, status, "context", 0, budget.work, report.history, (action, known)
     )
 
 

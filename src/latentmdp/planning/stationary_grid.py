@@ -30,8 +30,10 @@ CORNER_ROUNDS = 1_000  # a context's own policy is improved until it is optimal
 WORK_SHARE = 12  # observations at a vertex in a sweep that take a unit of work
 FIRST_ROOM = 1024  # of a new store
 
+Solved = tuple[Ints, Floats, int]  # by `known_contexts`
 
-def known_contexts(model: LatentMDP, stop: StopCheck) -> tuple[Ints, Floats, int]:
+
+def known_contexts(model: LatentMDP, stop: StopCheck) -> Solved:
     """Each context as a problem of its own: `(actions (M, S), values (M, S), work)`.
 
     Policy iteration, likely contexts first. Told to stop, it has any policies with their exact
@@ -85,9 +87,8 @@ def values_elsewhere(model: LatentMDP, action: Ints, stop: StopCheck) -> Floats:
 class StationaryGrid:
     """A grid, the nodes in force at its vertices, and what its making cost."""
 
-    def __init__(self, observations: ObservationModel, S: int, N: int) -> None:
+    def __init__(self, observations: ObservationModel, S: int, grid: BeliefGrid) -> None:
         self.observations, self.S = observations, S
-        grid = link_grid(observations, 0, S, N)
         V = len(grid.belief)
         self.grid: BeliefGrid = grid._replace(action=np.zeros((1, S, V), dtype=np.int32))
         self.node_at: Ints = np.zeros((S, V), dtype=np.int64)
@@ -145,16 +146,20 @@ def enlarged(store: NodeStore) -> NodeStore:
 
 
 def corner_grid(
-    model: LatentMDP, observations: ObservationModel, stop: StopCheck
-) -> tuple[StationaryGrid, NodeStore]:
+    model: LatentMDP, observations: ObservationModel, solved: Solved, stop: StopCheck
+) -> tuple[StationaryGrid, NodeStore] | None:
     """The coarsest grid: each context's own optimal policy in all contexts, and its value above.
 
-    The corner of context `m` in state `s` is node `m * S + s` of the store.
+    `solved` is of `known_contexts`, whose actions may change. The corner of context `m` in state
+    `s` is node `m * S + s` of the store. None if `stop()` says so while a large grid is made.
     """
     M, S, A = model.sizes
-    action, known, work = known_contexts(model, stop)
+    action, known, work = solved
+    grid = link_grid(observations, 0, S, 1, stop)
+    if grid is None:
+        return None
     values = values_elsewhere(model, action, stop)
-    made = StationaryGrid(observations, S, 1)
+    made = StationaryGrid(observations, S, grid)
     made.work = work
     width = int(np.diff(observations.ptr).max())
     room = max(FIRST_ROOM, 2 * M * S)
@@ -165,10 +170,14 @@ def corner_grid(
     store.state[: M * S] = np.tile(np.arange(S), M)
     store.action[: M * S] = action.reshape(-1)
     store.alpha[: M * S] = values.transpose(0, 2, 1).reshape(M * S, M)
-    for n in range(M * S):
-        sa = n % S * A + store.action[n]
-        after = observations.next[observations.ptr[sa] : observations.ptr[sa + 1]]
-        store.successor[n, : len(after)] = n // S * S + after.astype(np.int64)
+    ptr = observations.ptr.astype(np.int64)
+    for m in range(M):
+        mine = np.arange(m * S, (m + 1) * S)
+        sa = np.arange(S) * A + store.action[mine]
+        degree = ptr[sa + 1] - ptr[sa]
+        i = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
+        after = observations.next[i + np.repeat(ptr[sa], degree)].astype(np.int64)
+        store.successor[np.repeat(mine, degree), i] = m * S + after
     context = made.grid.belief.argmax(axis=1)  # of each vertex
     made.node_at[:] = context[None, :] * S + np.arange(S)[:, None]
     made.grid.alpha[0] = store.alpha[made.node_at]
@@ -188,9 +197,15 @@ def finer_grid(
     N: int,
     tolerance: float,
     stop: StopCheck,
-) -> StationaryGrid:
-    """The grid of resolution `N` with upper values, and nodes of a coarser one in force."""
-    made = StationaryGrid(observations, coarser.S, N)
+) -> StationaryGrid | None:
+    """The grid of resolution `N` with upper values, and nodes of a coarser one in force.
+
+    None if `stop()` says so while a large grid is made.
+    """
+    grid = link_grid(observations, 0, coarser.S, N, stop)
+    if grid is None:
+        return None
+    made = StationaryGrid(observations, coarser.S, grid)
     start = np.empty_like(made.grid.upper[0])
     take_from_coarser(made.grid, coarser.grid, coarser.node_at, start, made.node_at)
     made.bound(start, tolerance, stop)

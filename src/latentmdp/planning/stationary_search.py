@@ -78,6 +78,8 @@ class StationarySearch(GrowingTree):
         low, high = self.bounds
         tolerance = max(GRID_SHARE * (high - low), 0.1 * allowed.gap(high))
         made = finer_grid(self.observations, self.grids[-1], N, tolerance, self.stop)
+        if made is None:
+            return
         free = max(memory // 4 - total_bytes(self.store), 0)
         room = len(self.store.state) * (1 + free // max(total_bytes(self.store), 1))
         least_gain = NODE_SHARE * (high - low) * (1.0 - self.observations.discount)
