@@ -11,7 +11,7 @@ import numpy as np
 from latentmdp.kernels._cache import kernel
 
 EPSILON = 2.0**-52  # of float64: the rounding error of a sum, relative to it
-MOST_SWEEPS = 2_000  # of a component; slower ones are left to a direct solver
+MOST_SWEEPS = 200  # of a component; slower ones are left to a direct solver
 TRIAL = 15  # sweeps: the changes after one and after two trials tell how fast they shrink
 
 

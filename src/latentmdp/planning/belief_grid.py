@@ -54,8 +54,6 @@ def build_grid(
 
     `O(H V J M^2)`.
     """
-    if stop is not None and stop():
-        return None
     grid = empty_grid(observations, horizon, n_states, N)
     J, M = observations.likelihood.shape
     V = len(grid.belief)

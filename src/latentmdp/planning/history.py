@@ -84,7 +84,7 @@ def plan_history(
             kind = _affordable_search(model, method, J, len(start.state), memory)
         if kind is not None:
             observations = observations_in_time(model, listed, budget.reason)
-            if observations is not None:
+            if observations is not None and not budget.reason():
                 corners = build_grid(observations, model.H, model.S, 1, budget.reason)
         if corners is None:
             return _context_policy(model, budget.reason() or "memory", budget, report)
