@@ -36,6 +36,7 @@ INTERRUPTED_SHARE = 0.1  # of the time so far: what may be added after Ctrl-C, o
 INTERRUPTED_SECONDS = 0.5  # this, if that is less
 SMALL_MODEL = 200_000  # outcomes times steps: for these there are always
 SMALL_SECONDS = 0.03
+LEAST_EVALUATIONS = 6.0  # of the plan's policy: with less time left there is no use in a beginning
 LEAST_MEMORY = 2**24  # bytes that it may take however low the limit is
 
 
@@ -58,7 +59,7 @@ def safeguarded(
     steps = 1 if endless else model.H
     if seconds is not None and steps * len(model.next) <= SMALL_MODEL:
         seconds = max(seconds, SMALL_SECONDS)
-    if seconds is not None and seconds <= 0.0:
+    if seconds is not None and seconds <= LEAST_EVALUATIONS * found.evaluation:
         return found
     budget, memory = Budget(seconds, None), max(memory, LEAST_MEMORY)
     sweep = steps * model.M * model.S * model.A

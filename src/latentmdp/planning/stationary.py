@@ -142,7 +142,7 @@ def plan_stationary(
     report(lower, upper)
     return SearchResult(
         policy, lower, upper, status, "stationary grid", search.nodes, budget.work, report.history,
-        unrestricted=unrestricted,
+        unrestricted=unrestricted, evaluation=ending.last,
     )  # fmt: skip
 
 
@@ -167,15 +167,18 @@ def _context_policy(
     budget.kept_back = CONTEXTS_KEEP_BACK * (budget.time_limit or 0.0)
     action, known, _ = solved or known_contexts(model, budget.reason)
     policy = PolicyGraph.from_table(action[int(np.argmax(model.w))], stationary=True)
+    began = budget.seconds
     lower = controller_value(model, policy)
+    evaluation = budget.seconds - began
     scale = max(float(np.abs(known).max()), 1e-300)
     bound = known_bound(model, known, SAFETY * scale)
     told = float((model.w[:, None] * model.nu * bound).sum())
     upper = max(lower, min(told, model.max_return + SAFETY * scale))
     report(lower, upper)
     return SearchResult(
-        policy, lower, upper, status, "context", 0, budget.work, report.history, (action, known)
-    )
+        policy, lower, upper, status, "context", 0, budget.work, report.history, (action, known),
+        evaluation=evaluation,
+    )  # fmt: skip
 
 
 def _cut_down(
