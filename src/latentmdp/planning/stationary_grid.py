@@ -28,6 +28,7 @@ from latentmdp.policy import PolicyGraph
 SAFETY = 1e-13  # of values above, for rounding, relative to the largest
 CORNER_ROUNDS = 1_000  # a context's own policy is improved until it is optimal
 WORK_SHARE = 12  # observations at a vertex in a sweep that take a unit of work
+MOST_SWEEPS = 4_000  # of a grid; work limits do not look inside, so it is no matter of the discount
 FIRST_ROOM = 1024  # of a new store
 
 Solved = tuple[Ints, Floats, int]  # by `known_contexts`
@@ -102,20 +103,21 @@ class StationaryGrid:
     def bound(self, start: Floats, tolerance: float, stop: StopCheck) -> None:
         """Sweep the upper values down from `start (S, V)`, which must bound the optimum.
 
-        Ends where all later sweeps together would take off less than `tolerance`.
+        Ends where all later sweeps together would take off less than `tolerance`, or where a sweep
+        takes off no more than rounding error.
         """
         discount = self.observations.discount
         further = discount / (1.0 - discount)
         slack = SAFETY * max(float(np.abs(start).max()), 1e-300)
         old, new = start.copy(), np.empty_like(start)
-        for sweep in range(int(40.0 / (1.0 - discount)) + 10):
+        for sweep in range(MOST_SWEEPS):
             least, most = sweep_upper(self.observations, self.grid, old, new)
             self._spend()
             if least > 2.0 * slack:
                 new -= further * (least - 2.0 * slack)
                 most -= least
             np.minimum(old, new + slack, out=old)
-            if further * most <= tolerance or (sweep % 8 == 7 and stop()):
+            if further * most <= tolerance or most <= 2.0 * slack or (sweep % 8 == 7 and stop()):
                 break
         self.grid.upper[0] = old
 
@@ -123,7 +125,7 @@ class StationaryGrid:
         """Make new nodes at the vertices until none gains `least_gain`; the store may be larger."""
         self.grid.alpha[0] = store.alpha[self.node_at]
         sweep = 0
-        while sweep < int(40.0 / (1.0 - self.observations.discount)) + 10:
+        while sweep < MOST_SWEEPS:
             made = make_controller_nodes(
                 self.observations, self.grid, self.node_at, store, least_gain, sweep % 2 == 1
             )
