@@ -52,7 +52,6 @@ def test_all_solvers_are_exact_at_every_discount(monkeypatch, kind, way):
     if way != "factors":
         monkeypatch.setattr(evaluation_stationary, "MOST_FACTORED", 0)
     if way in ("GMRES alone", "border"):
-        monkeypatch.setattr(evaluation_stationary, "solve_in_order", give_up, raising=False)
         monkeypatch.setattr(controller_sweeps, "solve_in_order", give_up)
     if way == "border":
         monkeypatch.setattr(evaluation_stationary, "ROUNDS", 0)
@@ -107,7 +106,7 @@ def test_plans_near_a_discount_of_1_keep_their_limit(nines, policy_class):
 
 def test_bounds_hold_near_a_discount_of_1():
     """On models so small that all Markov policies can be listed, with exact fractions."""
-    for seed in range(6):
+    for seed in range(2):
         spec = f"garnet:contexts=2,states=3,actions=2,branching=2,seed={seed}"
         base = lm.make(spec, observe_rewards=False)
         for d in DISCOUNTS[1:]:
