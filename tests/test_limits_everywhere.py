@@ -34,7 +34,7 @@ FINITE = {
 }
 ENDLESS = ["states", "contexts", "actions", "dense"]
 DISCOUNTS = [0.99, 1.0 - 1e-6, 1.0 - 1e-12]
-QUICK = [("contexts", None), ("horizon", None), ("dense", None), ("states", 1.0 - 1e-6)]
+QUICK = [("contexts", None), ("states", 1.0 - 1e-6)]
 ALL = [(name, None) for name in FINITE] + [(name, d) for name in ENDLESS for d in DISCOUNTS]
 
 
