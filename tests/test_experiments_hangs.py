@@ -17,7 +17,7 @@ def go(folder, seed, stream):
     return {"number": seed}
 """
 STUDY = """
-run_time_limit = 1.0
+run_time_limit = 5.0
 seeds = 4
 [[tasks]]
 function = "hangs.py:go"
@@ -36,7 +36,7 @@ def study(tmp_path):
 def check(study, folder):
     assert study.table()["number"].tolist() == [0, 2, 3]
     (failure,) = study.status()["failures"]
-    assert "the study's run_time_limit is 1 s" in failure["error"]
+    assert "the study's run_time_limit is 5 s" in failure["error"]
     tries = (folder / "tries").read_text().split()
     assert sorted(tries) == ["0", "1", "2", "3"]  # it is not tried again
     study.run(jobs=1)  # nor by the next run of the study
