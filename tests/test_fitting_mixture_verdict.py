@@ -154,7 +154,7 @@ def test_the_no_stands_in_the_first_lines_everywhere(coin_log, tmp_path, capsys)
     assert run([*words, "--report", str(page)]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith(no)
     text = page.read_text(encoding="utf-8")
-    assert no in text[: text.index("By this log, the policy with memory earns")]
+    assert no in text[: text.index('class="cards"')]
     assert run([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert facts["summary"]["verdict"].startswith(no)
