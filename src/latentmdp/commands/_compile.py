@@ -58,7 +58,7 @@ def plan_without_end() -> None:
     )  # fmt: skip
     lm.evaluate(model, large)
     lm.reach_weights(model, large)
-    slow = lm.make("garnet:contexts=1,states=1100,actions=1,branching=2")
+    slow = lm.make("garnet:contexts=1,states=2500,actions=1,branching=2")  # for GMRES
     slow = slow.replace(discount=1.0 - 1e-6, horizon=math.inf, max_return=None)
     table = np.zeros(slow.S, dtype=np.int64)
     lm.evaluate(slow, lm.PolicyGraph.from_table(table, stationary=True))
