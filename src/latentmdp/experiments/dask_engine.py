@@ -201,7 +201,7 @@ class DaskEngine:
         return found
 
     def _replace(self, worker: str) -> None:
-        """End a worker that hangs; one without a nanny is sent away, for good."""
+        """End a worker that hangs; one without a nanny is retired and not replaced."""
         self._looked_at = -math.inf  # there may be fewer now
         try:
             self._client.restart_workers([worker], timeout=STOP_SECONDS)

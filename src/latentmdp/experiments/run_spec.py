@@ -85,7 +85,7 @@ def conversion_of(where: Plain) -> Conversion:
 
 
 def in_user_units(result: Plain, conversion: Conversion) -> Plain:
-    """The columns of a run in a person's own units; what has no value stays as it is."""
+    """The columns of a run in user units; columns without a number are not changed."""
     found = {name: value for name, value in result.items() if is_number(value)}
     values = {name: conversion.value(found[name]) for name in VALUES if name in found}
     differences = {
