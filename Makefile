@@ -26,7 +26,7 @@ KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_planner.py 
 test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without Numba
 	NUMBA_BOUNDSCHECK=1 $(BIN)/latentmdp compile
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) --hypothesis-profile=few $(KERNEL_TESTS)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) --hypothesis-profile=few -k "slow_twin or brute" tests/test_optimism_kernels.py tests/test_evaluation.py
+	NUMBA_DISABLE_JIT=1 $(PYTEST) --hypothesis-profile=few -k "slow_twin or brute" tests/optimism/test_optimism_kernels.py tests/evaluation/test_evaluation.py
 
 test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
 	$(BIN)/python -m pytest -m browser

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.counts import Counts
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.spec import Spec
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH
 
 SMALL, LARGE = "hard:contexts=1,states=11", "hard:contexts=5,states=20"

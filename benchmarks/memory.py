@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.counts import Counts
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.known import Known
-from latentmdp.optimism.memory import likelihoods
-from latentmdp.optimism.memory_graph import BeliefPolicy, MemoryGraph
-from latentmdp.optimism.memory_search import MemorySearch
-from latentmdp.optimism.plan import make_planner
+from latentmdp.optimism.given import Known
+from latentmdp.optimism.memory.graph import BeliefPolicy, MemoryGraph
+from latentmdp.optimism.memory.rule import likelihoods
+from latentmdp.optimism.memory.search import MemorySearch
+from latentmdp.optimism.optimistic_plan import make_planner
 from latentmdp.optimism.settings import MemoryKind
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.counts import Counts
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.known import Known
+from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.optimistic_plan import make_planner, optimistic_plan
 from latentmdp.optimism.pareto import exact_history, exact_markov
-from latentmdp.optimism.plan import make_planner, optimistic_plan
 from latentmdp.optimism.settings import SEARCH, Effort
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

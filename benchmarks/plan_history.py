@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import latentmdp as lm
-from latentmdp.planning.history import plan_history
+from latentmdp.planning.history.planner import plan_history
 from latentmdp.planning.search_result import SearchResult
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "planning"

@@ -15,8 +15,8 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.planning import baselines
-from latentmdp.planning.climber import Climber
-from latentmdp.planning.markov_view import markov_view
+from latentmdp.planning.markov.coordinate_ascent import Climber
+from latentmdp.planning.markov.view import markov_view
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SPECS = (

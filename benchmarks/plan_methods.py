@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.planning.history import plan_history
+from latentmdp.planning.history.planner import plan_history
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 CONSTANT = 0.005

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.formats.belief_policy import policy_from_beliefs
-from latentmdp.formats.policyx import AlphaVectors
+from latentmdp.formats.pomdp.belief_policy import policy_from_beliefs
+from latentmdp.formats.pomdp.policyx import AlphaVectors
 
 CONTEXTS, ACTIONS, OUTCOMES = 10, 4, 5
 

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.theory.exploration import exploring_from
+from latentmdp.theory.auditing.exploration import exploring_from
 
 DOMAINS = (
     "bandit", "deterministic", "garnet:states=6,actions=3,contexts=3,horizon=10",

@@ -19,9 +19,9 @@ from typing import TextIO
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.fitting.draws import draw_models
-from latentmdp.fitting.objectives import FitPlan
-from latentmdp.fitting.safe import careful_model
+from latentmdp.fitting.deciding.objectives import FitPlan
+from latentmdp.fitting.deciding.safe import careful_model
+from latentmdp.fitting.estimation.draws import draw_models
 from latentmdp.planning.baselines import context_values, row_values
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

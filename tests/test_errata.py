@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from latentmdp import LatentMDP, PolicyGraph, evaluate, learn, reach_weights
 from latentmdp.builtin_domains.lower_bound import hard_instance
-from latentmdp.evaluation import context_optimal
+from latentmdp.evaluation.evaluate import context_optimal
 from latentmdp.theory.bounds import lower_bound
 
 PAGE = Path(__file__).parents[1] / "docs" / "errata.md"

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import latentmdp as lm
-from latentmdp import cli
-from latentmdp.kernels._cache import compiling
-from latentmdp.planning.history import HISTORY_METHODS
-from latentmdp.planning.markov import MARKOV_METHODS
-from latentmdp.planning.stationary import STATIONARY_METHODS
-from latentmdp.planning.stationary_markov import STATIONARY_MARKOV_METHODS
+from latentmdp.commands import cli
+from latentmdp.planning.history.planner import HISTORY_METHODS
+from latentmdp.planning.infinite.markov import STATIONARY_MARKOV_METHODS
+from latentmdp.planning.infinite.planner import STATIONARY_METHODS
+from latentmdp.planning.markov.planner import MARKOV_METHODS
+from latentmdp.runtime.kernel_cache import compiling
 
 LIMIT = 0.3
 OVERHEAD = 1.0

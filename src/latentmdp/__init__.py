@@ -10,27 +10,27 @@ from latentmdp._version import __version__
 
 _HOME = {
     "ModelError": "errors",
-    "LatentMDP": "model",
-    "Layout": "labels",
-    "TimedLatentMDP": "timed",
-    "PolicyGraph": "policy",
-    "transfer": "policy_transfer",
-    "Cursor": "cursor",
-    "initial_belief": "belief",
-    "update_belief": "belief",
-    "reach_weights": "belief",
-    "Evaluation": "evaluation",
-    "evaluate": "evaluation",
-    "return_distribution": "evaluation",
-    "context_optimal": "evaluation",
-    "rollout": "trajectories",
+    "LatentMDP": "model.latent_mdp",
+    "Layout": "model.labels",
+    "TimedLatentMDP": "model.timed",
+    "PolicyGraph": "policy.graph",
+    "transfer": "policy.transfer",
+    "Cursor": "policy.cursor",
+    "initial_belief": "policy.belief",
+    "update_belief": "policy.belief",
+    "reach_weights": "policy.belief",
+    "Evaluation": "evaluation.evaluate",
+    "evaluate": "evaluation.evaluate",
+    "return_distribution": "evaluation.evaluate",
+    "context_optimal": "evaluation.evaluate",
+    "rollout": "evaluation.rollout",
     "load": "formats",
     "save": "formats",
     "load_policy": "formats",
     "save_policy": "formats",
     "make": "builtin_domains",
-    "domains": "catalogue",
-    "algorithms": "catalogue",
+    "domains": "tables.catalogue",
+    "algorithms": "tables.catalogue",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "Adviser": "advice",
@@ -45,14 +45,14 @@ _HOME = {
     "load_run": "learning.run",
     "Fit": "fitting",
     "fit": "fitting",
-    "off_policy": "fitting.off_policy",
-    "max_variance": "theory.variance",
+    "off_policy": "fitting.off_policy.estimate",
+    "max_variance": "theory.variance.maximum",
     "upper_bound": "theory.bounds",
     "lower_bound": "theory.bounds",
     "predecessor_bound": "theory.bounds",
     "play_lower_bound": "theory.lower_bound",
     "symmetrize": "theory.symmetrization",
-    "audit": "theory.audit",
+    "audit": "theory.auditing.audit",
     "Study": "experiments.study",
     "sweep": "experiments.study",
     "load_runs": "experiments.study",
@@ -73,10 +73,7 @@ if TYPE_CHECKING:
 
     from latentmdp import datasets, plot
     from latentmdp.advice import Adviser, adviser
-    from latentmdp.belief import initial_belief, reach_weights, update_belief
     from latentmdp.builtin_domains import make
-    from latentmdp.catalogue import algorithms, domains
-    from latentmdp.cursor import Cursor
     from latentmdp.environments import (
         HindsightEnv,
         LatentMDPEnv,
@@ -84,29 +81,37 @@ if TYPE_CHECKING:
         from_gymnasium,
     )
     from latentmdp.errors import ModelError
-    from latentmdp.evaluation import Evaluation, context_optimal, evaluate, return_distribution
+    from latentmdp.evaluation.evaluate import (
+        Evaluation,
+        context_optimal,
+        evaluate,
+        return_distribution,
+    )
+    from latentmdp.evaluation.rollout import rollout
     from latentmdp.experiments.study import Study, load_runs, sweep
     from latentmdp.fitting import Fit, fit
-    from latentmdp.fitting.off_policy import off_policy
+    from latentmdp.fitting.off_policy.estimate import off_policy
     from latentmdp.formats import load, load_policy, save, save_policy
-    from latentmdp.labels import Layout
     from latentmdp.learning.environment import learn_env
     from latentmdp.learning.learn import learn
     from latentmdp.learning.learner import Learner
     from latentmdp.learning.run import Run, load_run
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.labels import Layout
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.model.timed import TimedLatentMDP
     from latentmdp.optimism import optimistic_plan, pessimistic_plan, pessimistic_value
     from latentmdp.planning.plan import Plan, plan
-    from latentmdp.policy import PolicyGraph
-    from latentmdp.policy_transfer import transfer
+    from latentmdp.policy.belief import initial_belief, reach_weights, update_belief
+    from latentmdp.policy.cursor import Cursor
+    from latentmdp.policy.graph import PolicyGraph
+    from latentmdp.policy.transfer import transfer
     from latentmdp.report import write_report
-    from latentmdp.theory.audit import audit
+    from latentmdp.tables.catalogue import algorithms, domains
+    from latentmdp.theory.auditing.audit import audit
     from latentmdp.theory.bounds import lower_bound, predecessor_bound, upper_bound
     from latentmdp.theory.lower_bound import play_lower_bound
     from latentmdp.theory.symmetrization import symmetrize
-    from latentmdp.theory.variance import max_variance
-    from latentmdp.timed import TimedLatentMDP
-    from latentmdp.trajectories import rollout
+    from latentmdp.theory.variance.maximum import max_variance
 
 
 def __getattr__(name: str) -> "Any":

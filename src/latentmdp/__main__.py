@@ -12,11 +12,11 @@ def main() -> None:
     """The entry point of the command `latentmdp`."""
     _replace_closed_streams()
     try:
-        from latentmdp import cli
+        from latentmdp.commands import cli
 
         cli.main()
     except KeyboardInterrupt:
-        from latentmdp._interrupts import INTERRUPTED, ignore_interrupts
+        from latentmdp.runtime.interrupts import INTERRUPTED, ignore_interrupts
 
         ignore_interrupts()  # no traceback while Python ends
         print("latentmdp: interrupted", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from latentmdp.printing import printable
+from latentmdp.errors import printable
 
 
 class ModelError(ValueError):

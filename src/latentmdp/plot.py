@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.belief import reach_weights
 from latentmdp.drawing.canvas import (
     BLUE,
     FAINT,
@@ -28,10 +27,11 @@ from latentmdp.drawing.canvas import context_name as _context_name
 from latentmdp.drawing.canvas import state_name as _state_name
 from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
-from latentmdp.either_kind import AnyModel, ordinary, pictured, place
 from latentmdp.errors import ModelError
 from latentmdp.experiments.learner_curves import RunCurve, curves_by_learner, is_study
-from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.model.either_kind import AnyModel, ordinary, pictured, place
+from latentmdp.policy.belief import reach_weights
+from latentmdp.policy.graph import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     import pandas as pd

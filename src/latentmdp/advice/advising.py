@@ -19,13 +19,13 @@ from latentmdp.advice.names import listed, number_of
 from latentmdp.advice.replanning import Detour, Origin, plan_rest
 from latentmdp.advice.saved import checked_state, digest_of, without_none
 from latentmdp.advice.values import BeliefValues, checked_belief
-from latentmdp.canonical import Floats
-from latentmdp.cursor import LEAST_BELIEF, belief_after, checked_available, symbol_seen
-from latentmdp.either_kind import AnyModel, place
+from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
-from latentmdp.horizons import is_infinite
+from latentmdp.model.either_kind import AnyModel, place
+from latentmdp.model.horizons import is_infinite
 from latentmdp.planning.plan import Plan
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy.cursor import LEAST_BELIEF, belief_after, checked_available, symbol_seen
+from latentmdp.policy.graph import PolicyGraph
 
 TIME_LIMIT = 1.0  # seconds of planning again; reached only where the work below takes longer
 WORK_LIMIT = 500_000  # of planning again, in the planner's units: a few tenths of a second

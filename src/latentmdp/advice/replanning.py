@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.advice.values import BeliefValues
-from latentmdp.alpha_vectors import AlphaVectors
-from latentmdp.canonical import Floats
-from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP, replaced
+from latentmdp.csr import Floats
+from latentmdp.evaluation.alpha_vectors import AlphaVectors
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.planning.plan import Plan, plan_whole
 
 

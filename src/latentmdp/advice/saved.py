@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from latentmdp.advice.values import checked_belief
-from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import LARGEST_WHOLE, TEXT, Table, fitting, number, truth, whole
-from latentmdp.horizons import is_infinite
-from latentmdp.policy import POLICY_PARTS, PolicyGraph
+from latentmdp.model.either_kind import AnyModel, ordinary
+from latentmdp.model.horizons import is_infinite
+from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph
 
 ORIGIN: Table = {
     "step": whole(high="last step"), "state": whole(below="places"),

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.alpha_vectors import AlphaVectors, value_vectors
-from latentmdp.canonical import Floats, Ints
-from latentmdp.either_kind import AnyModel, place
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
+from latentmdp.evaluation.alpha_vectors import AlphaVectors, value_vectors
+from latentmdp.model.either_kind import AnyModel, place
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.baselines import context_values
-from latentmdp.planning.stationary_grid import known_contexts
-from latentmdp.policy import PolicyGraph
+from latentmdp.planning.infinite.belief_grid import known_contexts
+from latentmdp.policy.graph import PolicyGraph
 
 MOST_OWN_BYTES = 2**28  # of the values of each context's own policy in all contexts
 BELIEF_TOLERANCE = 1e-6  # what the probabilities of a belief may miss 1 by

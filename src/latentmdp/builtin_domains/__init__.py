@@ -16,7 +16,7 @@ from latentmdp.builtin_domains import (
 )
 from latentmdp.builtin_domains.lower_bound import HardInstance, hard_instance
 from latentmdp.builtin_domains.spec import Domain, Key, parse_spec, spec_string
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 __all__ = ["DOMAINS", "Domain", "HardInstance", "Key", "complete_spec", "hard_instance", "make"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
-from latentmdp.horizons import MAX_HORIZON
-from latentmdp.model import LatentMDP
+from latentmdp.model.horizons import MAX_HORIZON
+from latentmdp.model.latent_mdp import LatentMDP
 
 
 def build(

@@ -21,9 +21,9 @@ from latentmdp.builtin_domains.spec import (
     require_size,
 )
 from latentmdp.errors import ModelError
-from latentmdp.horizons import MAX_HORIZON
-from latentmdp.model import LatentMDP
-from latentmdp.policy_class import check_policy_class
+from latentmdp.model.horizons import MAX_HORIZON
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.policy.policy_class import check_policy_class
 
 
 @dataclass(frozen=True)

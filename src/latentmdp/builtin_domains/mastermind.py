@@ -3,8 +3,8 @@
 import numpy as np
 
 from latentmdp.builtin_domains.spec import Domain, Key, require_size
-from latentmdp.canonical import Ints
-from latentmdp.model import LatentMDP
+from latentmdp.csr import Ints
+from latentmdp.model.latent_mdp import LatentMDP
 
 COLOURS = ("red", "blue", "green", "yellow", "white", "black", "orange", "purple")
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from latentmdp.builtin_domains.spec import MAX_SEED, Domain, Key, generator, require_size
-from latentmdp.horizons import MAX_HORIZON
-from latentmdp.labels import Layout
-from latentmdp.model import LatentMDP
+from latentmdp.model.horizons import MAX_HORIZON
+from latentmdp.model.labels import Layout
+from latentmdp.model.latent_mdp import LatentMDP
 
 ACTIONS = ("left", "right")
 _BACK = 0.05

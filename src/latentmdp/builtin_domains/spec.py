@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 MAX_OUTCOMES = 50_000_000
 """Largest number of outcomes (next states summed over all rows) that a domain will build."""

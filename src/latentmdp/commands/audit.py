@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import AsJson, some_path
-from latentmdp.commands._output import on_terminal, print_json, print_text, working
+from latentmdp.commands.common import AsJson, some_path
+from latentmdp.commands.output import on_terminal, print_json, print_text, working
 
 
 def audit_command(
@@ -29,7 +29,7 @@ def audit_command(
     audit: of a run with --normalize all numbers are in normalised units.
     """
     from latentmdp.learning.run import load_run
-    from latentmdp.theory.audit import audit
+    from latentmdp.theory.auditing.audit import audit
 
     found = load_run(run)
     with working("playing the run again and auditing it"):

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from latentmdp.evaluation import evaluate
-from latentmdp.horizons import needs_finite
-from latentmdp.model import LatentMDP
+from latentmdp.evaluation.evaluate import evaluate
+from latentmdp.model.horizons import needs_finite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning import baselines
 from latentmdp.planning.plan import Plan, plan_whole, relative_gap
 

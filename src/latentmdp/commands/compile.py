@@ -2,9 +2,9 @@
 
 import time
 
-from latentmdp.commands._common import AsJson
-from latentmdp.commands._compile import compile_all
-from latentmdp.commands._output import print_json, print_text
+from latentmdp.commands.common import AsJson
+from latentmdp.commands.compile_ahead import compile_all
+from latentmdp.commands.output import print_json, print_text
 from latentmdp.errors import ModelError
 
 ALL = "all"  # the name of a note: how many kernels have machine code when all is done
@@ -15,8 +15,8 @@ def compile_command(json: AsJson = False) -> None:
 
     Otherwise each is compiled when it is first used, which takes seconds, and kept for later.
     """
-    from latentmdp.kernels._ahead import load_all, notes, read_note, write_note
-    from latentmdp.kernels._cache import with_code
+    from latentmdp.runtime.compile import load_all, notes, read_note, write_note
+    from latentmdp.runtime.kernel_cache import with_code
 
     started, folder = time.perf_counter(), notes()
     if folder is None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import (
+from latentmdp.commands.common import (
     MODEL_HELP,
     AsJson,
     Discount,
@@ -16,7 +16,7 @@ from latentmdp.commands._common import (
     complete_model,
     read_model,
 )
-from latentmdp.commands._output import print_json, print_text
+from latentmdp.commands.output import print_json, print_text
 
 
 def convert_command(

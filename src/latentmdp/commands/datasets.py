@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from latentmdp.commands._common import AsJson
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands.common import AsJson
+from latentmdp.commands.output import print_json, print_table, print_text
 
 
 def complete_dataset(incomplete: str) -> list[str]:

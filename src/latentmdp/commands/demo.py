@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp._workers import workers
-from latentmdp.commands._common import AsJson, some_path, whole_number
-from latentmdp.commands._compile import compiling_ahead
-from latentmdp.commands._output import print_json, print_table, print_text, working
+from latentmdp.commands.common import AsJson, some_path, whole_number
+from latentmdp.commands.compile_ahead import compiling_ahead
+from latentmdp.commands.output import print_json, print_table, print_text, working
+from latentmdp.runtime.workers import workers
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.planning.plan import Plan
-    from latentmdp.theory.audit_report import AuditReport
+    from latentmdp.theory.auditing.report import AuditReport
 
 SPEC = "maze:size=4,goals=4,horizon=7,slip=0.2,seed=6"  # both optima close: regret is exact
 LEARNERS = {
@@ -45,8 +45,8 @@ def demo_command(
     """See what this is about: a maze with hidden goals, planned, learned, audited, and a report."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
-    from latentmdp.learning.folder import make_folder, refuse_other
     from latentmdp.learning.learn import checked
+    from latentmdp.learning.saved.folder import make_folder, refuse_other
     from latentmdp.learning.spec import Spec
     from latentmdp.planning.baselines import knowing_the_context
     from latentmdp.planning.plan import plan_whole

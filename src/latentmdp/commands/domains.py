@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson
-from latentmdp.commands._output import print_json, print_table, print_text
+from latentmdp.commands.common import AsJson
+from latentmdp.commands.output import print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import (
+from latentmdp.commands.common import (
     AsJson,
     Discount,
     HiddenRewards,
@@ -16,7 +16,7 @@ from latentmdp.commands._common import (
     UserUnits,
     read_model,
 )
-from latentmdp.commands._output import in_units, print_json, print_table, print_text
+from latentmdp.commands.output import in_units, print_json, print_table, print_text
 
 MOST_LINES = 40
 
@@ -36,7 +36,7 @@ def evaluate_command(
     json: AsJson = False,
 ) -> None:
     """Value and variance of a policy in a model, exactly."""
-    from latentmdp.evaluation import evaluate, return_distribution
+    from latentmdp.evaluation.evaluate import evaluate, return_distribution
     from latentmdp.formats import load_policy
 
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands import _log_options as log_option
-from latentmdp.commands._common import AsJson, some_path, whole_number
-from latentmdp.commands._output import print_json, print_table, print_text, working
+from latentmdp.commands import log_options as log_option
+from latentmdp.commands.common import AsJson, some_path, whole_number
+from latentmdp.commands.output import print_json, print_table, print_text, working
 from latentmdp.errors import MixtureWarning, ModelError, OffPolicyWarning, check_share
 
 if TYPE_CHECKING:
     from latentmdp.fitting import Fit
-    from latentmdp.fitting.decision import Decision
-    from latentmdp.fitting.off_policy import OffPolicyEstimate
+    from latentmdp.fitting.deciding.decision import Decision
+    from latentmdp.fitting.off_policy.estimate import OffPolicyEstimate
 
 
 def _target(option: str, metavar: str, words: str) -> Any:
@@ -160,7 +160,7 @@ def fit_command(
     from latentmdp.formats import save, save_policy
 
     if plan or policy is not None or report is not None:
-        from latentmdp.fitting.objectives import parse_objective
+        from latentmdp.fitting.deciding.objectives import parse_objective
 
         plan = True
         parse_objective(objective)
@@ -204,7 +204,7 @@ def fit_command(
         if out is not None:
             save(found.model, out)
         if plan:
-            from latentmdp.fitting.decision import decide
+            from latentmdp.fitting.deciding.decision import decide
 
             decision = decide(
                 found,
@@ -255,7 +255,7 @@ def _asked_directly(
     log: Any, decision: "Decision", found: "Fit", columns: Any, holdout: float
 ) -> "OffPolicyEstimate":
     """What the episodes held out say about the policy with memory, without a model."""
-    from latentmdp.fitting.off_policy import off_policy
+    from latentmdp.fitting.off_policy.estimate import off_policy
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OffPolicyWarning)  # the answer has the sentence
@@ -266,7 +266,7 @@ def _asked_directly(
 
 def _check_targets(*targets: tuple[Path | None, str, tuple[str, ...]]) -> None:
     """Refuse before the work what could not be written after it."""
-    from latentmdp.formats.files import check_writable
+    from latentmdp.runtime.files import check_writable
 
     for path, option, endings in targets:
         if path is not None:
@@ -278,7 +278,7 @@ def _check_targets(*targets: tuple[Path | None, str, tuple[str, ...]]) -> None:
 
 
 def _print_decision(found: "Fit", decision: "Decision") -> None:
-    from latentmdp.fitting.decision import table_lines
+    from latentmdp.fitting.deciding.decision import table_lines
 
     print()
     print_text(decision.memory.verdict)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp._interrupts import INTERRUPTED
-from latentmdp.commands._common import (
+from latentmdp.commands.common import (
     MODEL_HELP,
     AsJson,
     Discount,
@@ -24,14 +23,15 @@ from latentmdp.commands._common import (
     some_path,
     whole_number,
 )
-from latentmdp.commands._compile import compiling_ahead
-from latentmdp.commands._output import ShownUnits, print_json, print_table, print_text, working
-from latentmdp.commands._runs import RunTask, run_all
+from latentmdp.commands.compile_ahead import compiling_ahead
+from latentmdp.commands.output import ShownUnits, print_json, print_table, print_text, working
+from latentmdp.commands.runs import RunTask, run_all
 from latentmdp.errors import ModelError
+from latentmdp.runtime.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from latentmdp.learning.spec import Spec
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.latent_mdp import LatentMDP
 
 SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
 MOST_RUNS = 100_000  # runs of one command
@@ -176,8 +176,8 @@ def learn_command(
     json: AsJson = False,
 ) -> None:
     """Learn in a model: the regret of the paper's algorithms, computed and not estimated."""
-    from latentmdp.either_kind import ordinary
-    from latentmdp.learning.folder import locked
+    from latentmdp.learning.saved.folder import locked
+    from latentmdp.model.either_kind import ordinary
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
@@ -241,8 +241,8 @@ def _new_tasks(
     model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool
 ) -> list[RunTask]:
     """One run per seed; with `out` each has its folder and a checkpoint from the start."""
-    from latentmdp.formats.strict_json import write_json
     from latentmdp.learning.learn import find_optimal
+    from latentmdp.runtime.strict_json import write_json
 
     if out is not None and ((out / "run.npz").exists() or (out / SEEDS).exists()):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
@@ -275,8 +275,8 @@ def _tasks_to_resume(folder: Path) -> list[RunTask]:
 
 
 def _seeds_of(folder: Path) -> list[int]:
-    from latentmdp.formats.files import refusal
-    from latentmdp.formats.strict_json import read_json
+    from latentmdp.runtime.files import refusal
+    from latentmdp.runtime.strict_json import read_json
 
     seeds = read_json(folder / SEEDS).get("seeds")
     if not isinstance(seeds, list) or not seeds or not all(isinstance(x, int) for x in seeds):

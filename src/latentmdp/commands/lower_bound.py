@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, complete_algorithm, whole_number
-from latentmdp.commands._compile import compiling_ahead
-from latentmdp.commands._output import print_json, print_text, working
+from latentmdp.commands.common import AsJson, complete_algorithm, whole_number
+from latentmdp.commands.compile_ahead import compiling_ahead
+from latentmdp.commands.output import print_json, print_text, working
 from latentmdp.errors import ModelError
 
 WHOLE: dict[str, Any] = {"metavar": "N", "parser": whole_number}
@@ -99,7 +99,7 @@ def lower_bound_command(
 
 def check_figure(path: Path) -> None:
     """Refuse before an hour of work what Matplotlib would refuse after it."""
-    from latentmdp.formats.files import check_writable
+    from latentmdp.runtime.files import check_writable
 
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise ModelError(f"the figure must end in .svg, .png or .pdf; it is {path.name}")

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands import _log_options as log_option
-from latentmdp.commands._common import AsJson, ModelArgument, PolicyArgument, read_model
-from latentmdp.commands._output import print_json, print_text, working
+from latentmdp.commands import log_options as log_option
+from latentmdp.commands.common import AsJson, ModelArgument, PolicyArgument, read_model
+from latentmdp.commands.output import print_json, print_text, working
 
 
 def off_policy_command(
@@ -56,7 +56,7 @@ def off_policy_command(
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """The value of a policy by episodes that another one made, with an interval."""
-    from latentmdp.fitting.off_policy import off_policy
+    from latentmdp.fitting.off_policy.estimate import off_policy
     from latentmdp.formats import load_policy
 
     found = read_model(model)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import (
+from latentmdp.commands.common import (
     AsJson,
     Discount,
     HiddenRewards,
@@ -24,14 +24,14 @@ from latentmdp.commands._common import (
     read_model,
     whole_number,
 )
-from latentmdp.commands._output import ShownUnits, in_units, print_json, print_table, print_text
+from latentmdp.commands.output import ShownUnits, in_units, print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.planning.plan import Plan
     from latentmdp.planning.search_result import Progress
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.policy.graph import PolicyGraph
 
 
 def plan_command(
@@ -215,7 +215,7 @@ def _parse_gap(given: str | None, default: str) -> float | None:
 def _check_out(out: Path | None, policy_class: str) -> None:
     """Refuse before an hour of planning what would be refused after it."""
     from latentmdp.formats import POLICY_ENDINGS
-    from latentmdp.formats.files import check_writable
+    from latentmdp.runtime.files import check_writable
 
     if out is None:
         return
@@ -234,7 +234,7 @@ def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     if path.suffix.lower() != ".csv" or not names:
         policy.save(path)
         return
-    from latentmdp.formats.files import write_atomically, writer_of
+    from latentmdp.runtime.files import write_atomically, writer_of
 
     columns = ["step"] * (not policy.stationary) + ["state", "action"]
     columns += ["state_name"] if model.state_names else []

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, UserUnits, some_path, whole_number
-from latentmdp.commands._output import Say, print_json, print_text, working
+from latentmdp.commands.common import AsJson, UserUnits, some_path, whole_number
+from latentmdp.commands.output import Say, print_json, print_text, working
 from latentmdp.errors import ModelError
-from latentmdp.units import NORMALISED, USER
+from latentmdp.model.units import NORMALISED, USER
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -55,9 +55,9 @@ def report_command(
     json: AsJson = False,
 ) -> None:
     """Write one HTML page about saved runs: regret, bounds, an episode explorer."""
-    from latentmdp.formats.files import check_writable
     from latentmdp.learning.run import load_run
     from latentmdp.report import write_report
+    from latentmdp.runtime.files import check_writable
 
     started = time.perf_counter()
     if phases < 1:
@@ -119,7 +119,7 @@ def _audits(runs: "list[Run]", wanted: bool, say: Say) -> Any:
     if not wanted:
         return None
     from latentmdp.report.groups import distinct_models, group_runs
-    from latentmdp.theory.audit import audit
+    from latentmdp.theory.auditing.audit import audit
 
     found = {}
     for group in group_runs(runs, distinct_models(runs)[1]):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import (
+from latentmdp.commands.common import (
     AsJson,
     Discount,
     HiddenRewards,
@@ -16,8 +16,8 @@ from latentmdp.commands._common import (
     UserUnits,
     read_model,
 )
-from latentmdp.commands._output import in_units, print_json, print_table, print_text
-from latentmdp.units import USER
+from latentmdp.commands.output import in_units, print_json, print_table, print_text
+from latentmdp.model.units import USER
 
 MOST_CONTEXTS = 20  # lines of the table
 

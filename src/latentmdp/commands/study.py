@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands._common import AsJson, UserUnits, some_path, whole_number
-from latentmdp.commands._output import ShownUnits, print_json, print_table, print_text
+from latentmdp.commands.common import AsJson, UserUnits, some_path, whole_number
+from latentmdp.commands.output import ShownUnits, print_json, print_table, print_text
 from latentmdp.errors import ModelError
-from latentmdp.units import NORMALISED
+from latentmdp.model.units import NORMALISED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,7 @@ def report_command(
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """One page: regret by problem, who beats whom, exponents, all runs; also while it runs."""
-    from latentmdp.commands._output import working
+    from latentmdp.commands.output import working
     from latentmdp.experiments.study import Study
     from latentmdp.report.study_page import write_study_page
 
@@ -273,7 +273,7 @@ def _cores() -> int:
 
 
 def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
-    from latentmdp.formats.files import write_atomically
+    from latentmdp.runtime.files import write_atomically
 
     if out is None:
         print(table.to_csv(index=False), end="")

@@ -12,10 +12,10 @@ from latentmdp.drawing.canvas import write
 from latentmdp.drawing.diagram import draw_diagram, draw_matrix, is_readable
 from latentmdp.drawing.grid import draw_grid
 from latentmdp.drawing.policies import draw_policy
-from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
-from latentmdp.policy import PolicyGraph
-from latentmdp.timed import TimedLatentMDP
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.policy.graph import PolicyGraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

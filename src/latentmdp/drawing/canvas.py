@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from latentmdp.either_kind import AnyModel
-from latentmdp.errors import ModelError
-from latentmdp.formats.files import write_atomically
-from latentmdp.horizons import is_infinite
-from latentmdp.printing import printable
+from latentmdp.errors import ModelError, printable
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.horizons import is_infinite
+from latentmdp.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

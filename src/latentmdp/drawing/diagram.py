@@ -19,7 +19,7 @@ from latentmdp.drawing.canvas import (
     state_name,
 )
 from latentmdp.drawing.grid import start_states
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

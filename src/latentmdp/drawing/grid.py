@@ -18,7 +18,7 @@ from latentmdp.drawing.canvas import (
     sizes_title,
     state_name,
 )
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

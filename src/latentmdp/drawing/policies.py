@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.belief import reach_weights
 from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, state_name
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
-from latentmdp.either_kind import AnyModel, pictured
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.model.either_kind import AnyModel, pictured
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.policy.belief import reach_weights
+from latentmdp.policy.graph import PolicyGraph, fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

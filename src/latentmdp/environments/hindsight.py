@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from latentmdp.errors import ModelError
-from latentmdp.horizons import checked_whole
+from latentmdp.model.horizons import checked_whole
 
 
 class HindsightEnv(gym.Env[Any, Any]):

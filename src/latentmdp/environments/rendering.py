@@ -16,9 +16,9 @@ from latentmdp.drawing.canvas import (
 )
 from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import cell_font, grid_places
-from latentmdp.either_kind import AnyModel, pictured
-from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
+from latentmdp.model.either_kind import AnyModel, pictured
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 
 _MAX_LISTED = 40
 

@@ -7,10 +7,10 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from latentmdp.builtin_domains import make
-from latentmdp.either_kind import AnyModel, ordinary, place
 from latentmdp.environments.rendering import Renderer
 from latentmdp.errors import ModelError
-from latentmdp.sampling import Sampler
+from latentmdp.model.either_kind import AnyModel, ordinary, place
+from latentmdp.model.sampling import Sampler
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):

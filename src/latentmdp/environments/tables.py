@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.labels import Layout
-from latentmdp.model import LatentMDP
-from latentmdp.outcome_table import Axis, Outcomes, build_model, check_size
+from latentmdp.model.labels import Layout
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.tables.outcome_table import Axis, Outcomes, build_model, check_size
 
 ACTION_NAMES = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),

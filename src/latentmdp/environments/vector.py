@@ -8,10 +8,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from latentmdp.builtin_domains import make
-from latentmdp.either_kind import AnyModel, ordinary, place
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
-from latentmdp.sampling import Sampler
+from latentmdp.model.either_kind import AnyModel, ordinary, place
+from latentmdp.model.sampling import Sampler
 
 
 class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):

@@ -12,11 +12,11 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.store import TroubleError
-from latentmdp.formats.files import write_atomically
 from latentmdp.formats.policy import save_policy_npz
-from latentmdp.formats.strict_json import write_json
 from latentmdp.learning.run import Run
-from latentmdp.theory.audit import audit
+from latentmdp.runtime.files import write_atomically
+from latentmdp.runtime.strict_json import write_json
+from latentmdp.theory.auditing.audit import audit
 
 CURVE_POINTS = 100  # of a stored curve, evenly spaced on a logarithmic axis
 RESULTS = (

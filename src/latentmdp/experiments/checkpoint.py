@@ -7,8 +7,8 @@ from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.store import TroubleError
-from latentmdp.learning.folder import locked
 from latentmdp.learning.run import Run, load_run
+from latentmdp.learning.saved.folder import locked
 
 
 class Checkpoint:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.csr import Floats
 from latentmdp.errors import ModelError, check_share
 from latentmdp.experiments.run_spec import bracket_of, is_number
 from latentmdp.learning.regret import RegretBracket

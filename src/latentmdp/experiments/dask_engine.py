@@ -18,12 +18,12 @@ from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any
 
-from latentmdp._interrupts import interrupts_held
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import MOST_DEATHS, STOP_SECONDS, Finished, died, overdue
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.tasks import perform
-from latentmdp.formats.files import reason, refusal
+from latentmdp.runtime.files import reason, refusal
+from latentmdp.runtime.interrupts import interrupts_held
 
 CONNECT_SECONDS = 20.0
 LOOPBACK = "127.0.0.1"  # a cluster on this machine is nobody else's business

@@ -20,10 +20,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from latentmdp._interrupts import interrupts_held
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.worker import PROGRAM
+from latentmdp.runtime.interrupts import interrupts_held
 
 MOST_DEATHS = 3  # of workers at one task
 LAST_WORDS = 2000  # characters

@@ -14,8 +14,8 @@ from latentmdp.formats.policy import save_policy_npz
 from latentmdp.learning.learn import checked, find_optimal
 from latentmdp.learning.playing import begin, play
 from latentmdp.learning.spec import Spec
-from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.policy.graph import PolicyGraph
 
 
 def optimum(task: Plain) -> Plain:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import read_text, refusal
+from latentmdp.runtime.files import read_text, refusal
 
 _KEY = re.compile(r"([A-Za-z0-9_-]+)\s*=")
 _HEADER = re.compile(r"\s*\[(\[)?\s*([A-Za-z0-9_-]+)\s*\]\]?\s*(#.*)?$")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from latentmdp.errors import printable
 from latentmdp.experiments.run_spec import Plain, bracket_of, conversion_of
 from latentmdp.learning.regret import RegretBracket
-from latentmdp.printing import printable
 
 LINE_SECONDS = 5.0  # between two plain lines
 MOST_SHOWN = 8  # tasks under way that are listed

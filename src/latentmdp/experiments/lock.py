@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import lock_file, make_folder, reason, shown
+from latentmdp.runtime.files import lock_file, make_folder, reason, shown
 
 FILE = "study.lock"
 LOOK_SECONDS = 0.02

@@ -15,7 +15,7 @@ from numbers import Real
 from typing import Any
 
 from latentmdp.learning.regret import RegretBracket, open_gap
-from latentmdp.units import Conversion
+from latentmdp.model.units import Conversion
 
 Plain = dict[str, Any]
 VALUES = ("optimal_lower", "optimal_upper", "final_value")  # columns of a learner's run ...

@@ -15,11 +15,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from latentmdp._interrupts import StopRequest
 from latentmdp.errors import ModelError
 from latentmdp.experiments.engines import Engine, wait_for_stop
 from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec
 from latentmdp.experiments.store import Optimum, Store, policy_file
+from latentmdp.runtime.interrupts import StopRequest
 
 if TYPE_CHECKING:
     from latentmdp.experiments.spec import StudySpec

@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from latentmdp.builtin_domains import DOMAINS, complete_spec, make
-from latentmdp.either_kind import ordinary
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.formats import ENDINGS, load
-from latentmdp.formats.files import opened, refusal, shown
-from latentmdp.model import LatentMDP, replaced
+from latentmdp.model.either_kind import ordinary
+from latentmdp.model.latent_mdp import LatentMDP, replaced
+from latentmdp.runtime.files import opened, refusal, shown
 
 
 class ModelSources:

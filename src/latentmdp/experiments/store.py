@@ -33,7 +33,7 @@ from latentmdp.experiments.stored_rows import (
     failure_words,
     row_digest,
 )
-from latentmdp.formats.files import reason, refusal, shown, sync_folder
+from latentmdp.runtime.files import reason, refusal, shown, sync_folder
 
 FILE = "study.db"
 TABLES = ("runs", "optima")

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentmdp._interrupts import StopRequest, interrupts_set
 from latentmdp.errors import DamagedStudyWarning, ModelError
 from latentmdp.experiments.compare import Comparison, compare, performance_profile
 from latentmdp.experiments.dask_engine import DaskEngine
@@ -32,9 +31,10 @@ from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, match
 from latentmdp.experiments.spec import StudySpec
 from latentmdp.experiments.store import FILE, Damage, Row, Store
 from latentmdp.formats import save
-from latentmdp.formats.files import PathLike, as_path, make_folder, shown
-from latentmdp.model import LatentMDP
-from latentmdp.units import NORMALISED, USER, Conversion
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.units import NORMALISED, USER, Conversion
+from latentmdp.runtime.files import PathLike, as_path, make_folder, shown
+from latentmdp.runtime.interrupts import StopRequest, interrupts_set
 
 if TYPE_CHECKING:
     import pandas as pd

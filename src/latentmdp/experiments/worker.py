@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from latentmdp._interrupts import StopRequest, ignore_interrupts
 from latentmdp.experiments.tasks import perform
+from latentmdp.runtime.interrupts import StopRequest, ignore_interrupts
 
 # what a worker is started with; its arguments are the paths where modules are found
 PROGRAM = (

@@ -6,34 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.counts import Counts
 from latentmdp.errors import ModelError
-from latentmdp.fitting.cells import LogCounts, resolve
-from latentmdp.fitting.chunks import CHUNK_ROWS
-from latentmdp.fitting.coding import LogNames
-from latentmdp.fitting.columns import Columns
-from latentmdp.fitting.draws import draw_models
-from latentmdp.fitting.episodes import Reading
-from latentmdp.fitting.estimate import ARRAYS, Assumptions, Estimate, estimate
-from latentmdp.fitting.ids import checked_share, held_out
+from latentmdp.fitting.deciding.total_range import total_range as range_of_totals
+from latentmdp.fitting.estimation.draws import draw_models
+from latentmdp.fitting.estimation.estimate import ARRAYS, Assumptions, Estimate, estimate
 from latentmdp.fitting.inferred import inferred
-from latentmdp.fitting.options import ReadingOptions
-from latentmdp.fitting.problems import counted
-from latentmdp.fitting.reader import read_episodes
-from latentmdp.fitting.sources import named_log, open_log
-from latentmdp.fitting.tally import Tally
-from latentmdp.fitting.total_range import total_range as range_of_totals
-from latentmdp.horizons import checked_whole
-from latentmdp.model import LatentMDP
+from latentmdp.fitting.reading.cells import LogCounts, resolve
+from latentmdp.fitting.reading.chunks import CHUNK_ROWS
+from latentmdp.fitting.reading.coding import LogNames
+from latentmdp.fitting.reading.columns import Columns
+from latentmdp.fitting.reading.episodes import Reading
+from latentmdp.fitting.reading.ids import checked_share, held_out
+from latentmdp.fitting.reading.options import ReadingOptions
+from latentmdp.fitting.reading.problems import counted
+from latentmdp.fitting.reading.reader import read_episodes
+from latentmdp.fitting.reading.sources import named_log, open_log
+from latentmdp.fitting.reading.tally import Tally
+from latentmdp.model.counts import Counts
+from latentmdp.model.horizons import checked_whole
+from latentmdp.model.latent_mdp import LatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.advice import Adviser
-    from latentmdp.fitting.log_value import Interval
-    from latentmdp.fitting.mixture import Mixture
-    from latentmdp.fitting.objectives import FitPlan
+    from latentmdp.fitting.deciding.log_value import Interval
+    from latentmdp.fitting.deciding.objectives import FitPlan
+    from latentmdp.fitting.estimation.worth import Worth
+    from latentmdp.fitting.mixture.expectation_maximisation import Mixture
     from latentmdp.fitting.summary import Summary
-    from latentmdp.fitting.worth import Worth
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.policy.graph import PolicyGraph
 
 KNOWN = ("contexts", "states", "actions", *ARRAYS)
 GUESSED = (
@@ -97,14 +97,14 @@ class Fit:
 
     def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
         """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
-        from latentmdp.fitting.worth import worth_of  # SciPy loads slowly
+        from latentmdp.fitting.estimation.worth import worth_of  # SciPy loads slowly
 
         return worth_of(self, policy, level, draws, seed)
 
     @property
     def log_value(self) -> Interval:
         """The mean total reward of the log's own episodes, with a 95% interval."""
-        from latentmdp.fitting.log_value import log_value  # SciPy loads slowly
+        from latentmdp.fitting.deciding.log_value import log_value  # SciPy loads slowly
 
         return log_value(self)
 
@@ -112,7 +112,7 @@ class Fit:
         self, objective: str = "safe", policy_class: str = "history", **options: Any
     ) -> FitPlan:
         """What to do: `safe`, `mean`, `quantile:q` or `pessimistic`; see `fitting.objectives`."""
-        from latentmdp.fitting.objectives import plan_fit  # Numba loads slowly
+        from latentmdp.fitting.deciding.objectives import plan_fit  # Numba loads slowly
 
         return plan_fit(self, objective, policy_class, **options)
 
@@ -218,7 +218,7 @@ def fit(
                 raise ModelError(
                     "holdout needs a log whose contexts are written down; here are none"
                 )
-            from latentmdp.fitting.unlabelled import read_unlabelled  # which loads slowly
+            from latentmdp.fitting.mixture.unlabelled import read_unlabelled  # which loads slowly
 
             reading, tally, mixture = read_unlabelled(
                 log, asked, given, horizon, discount, chunk_rows, contexts, seed, options
@@ -256,7 +256,7 @@ def read_log(
     options = options or ReadingOptions()
     names = LogNames.given(dict(known), options)
     if type(log).__module__.split(".")[0].startswith("dask"):
-        from latentmdp.fitting.distributed import read_partitions  # which needs Dask
+        from latentmdp.fitting.reading.distributed import read_partitions  # which needs Dask
 
         if share:
             raise ModelError("holdout needs a log in files or in memory; this is a Dask DataFrame")

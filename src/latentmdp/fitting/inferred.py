@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from latentmdp.errors import quoted
-from latentmdp.fitting.cells import LogCounts
-from latentmdp.fitting.chunks import NO_NUMBER
-from latentmdp.fitting.episodes import Reading
-from latentmdp.fitting.names import alike
-from latentmdp.fitting.problems import counted
-from latentmdp.fitting.total_range import TotalRange
+from latentmdp.fitting.deciding.total_range import TotalRange
+from latentmdp.fitting.reading.cells import LogCounts
+from latentmdp.fitting.reading.chunks import NO_NUMBER
+from latentmdp.fitting.reading.episodes import Reading
+from latentmdp.fitting.reading.names import alike
+from latentmdp.fitting.reading.problems import counted
 
 
 def inferred(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import beta
 
-from latentmdp.belief import reach_weights
-from latentmdp.fitting.cells import row_of
-from latentmdp.fitting.estimate import available, ends_pay_once, least_reward
-from latentmdp.fitting.evidence import PairEvidence, context_evidence
-from latentmdp.fitting.missing_mass import Unshown, unshown
-from latentmdp.fitting.problems import counted
+from latentmdp.fitting.estimation.estimate import available, ends_pay_once, least_reward
+from latentmdp.fitting.estimation.evidence import PairEvidence, context_evidence
+from latentmdp.fitting.estimation.missing_mass import Unshown, unshown
+from latentmdp.fitting.reading.cells import row_of
+from latentmdp.fitting.reading.problems import counted
+from latentmdp.policy.belief import reach_weights
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.policy.graph import PolicyGraph
 
 LEVEL = 0.95
 LISTED = 8  # lines of each list

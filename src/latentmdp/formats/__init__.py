@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from latentmdp.either_kind import AnyModel, ordinary
 from latentmdp.errors import ModelError
 from latentmdp.formats.csv import load_csv, not_in_csv, save_csv
 from latentmdp.formats.document import Options
-from latentmdp.formats.files import FileError, PathLike, as_path, refusal, regular_file
 from latentmdp.formats.json import load_json, save_json
 from latentmdp.formats.npz import load_npz, save_npz
 from latentmdp.formats.policy import (
@@ -25,12 +23,14 @@ from latentmdp.formats.policy import (
     save_policy_json,
     save_policy_npz,
 )
-from latentmdp.formats.pomdp_export import not_in_pomdp
-from latentmdp.formats.pomdp_text_write import first_state_is_known
-from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP
-from latentmdp.outcome_table import starting_at
-from latentmdp.policy import PolicyGraph
+from latentmdp.formats.pomdp.export import not_in_pomdp
+from latentmdp.formats.pomdp.text_write import first_state_is_known
+from latentmdp.model.either_kind import AnyModel, ordinary
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.policy.graph import PolicyGraph
+from latentmdp.runtime.files import FileError, PathLike, as_path, refusal, regular_file
+from latentmdp.tables.outcome_table import starting_at
 
 __all__ = [
     "ENDINGS", "POLICY_ENDINGS", "horizon_to_give", "load", "load_policy", "not_held", "save",
@@ -110,7 +110,7 @@ def save(model: AnyModel, path: PathLike) -> None:
     """Write a model to a file, all or nothing; `load` gives back an equal one.
 
     (CSV holds less: see `latentmdp.formats.csv`. `.pomdpx` and `.pomdp` hold it as a POMDP for
-    other solvers, with the step in the state: see `latentmdp.formats.pomdp_export`.)
+    other solvers, with the step in the state: see `latentmdp.formats.pomdp.export`.)
     """
     if not isinstance(model, AnyModel):
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")

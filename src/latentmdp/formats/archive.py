@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import (
+from latentmdp.runtime.files import (
     PathLike,
     Writer,
     memory_budget,

@@ -23,12 +23,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.either_kind import AnyModel
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
-from latentmdp.formats.files import (
+from latentmdp.formats.tables import CsvTable
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.runtime.files import (
     PathLike,
     Writer,
     as_path,
@@ -36,9 +39,7 @@ from latentmdp.formats.files import (
     refusal,
     write_together,
 )
-from latentmdp.formats.tables import CsvTable
-from latentmdp.horizons import is_infinite
-from latentmdp.outcome_table import (
+from latentmdp.tables.outcome_table import (
     LONGEST_NAME,
     Axis,
     Outcomes,
@@ -48,8 +49,7 @@ from latentmdp.outcome_table import (
     first_states,
     weights,
 )
-from latentmdp.timed import TimedLatentMDP
-from latentmdp.to_frame import in_order
+from latentmdp.tables.to_frame import in_order
 
 COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
 LABELS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "idstate")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import PathLike, as_path, refusal
 from latentmdp.formats.tables import CsvTable
-from latentmdp.outcome_table import Outcomes
+from latentmdp.runtime.files import PathLike, as_path, refusal
+from latentmdp.tables.outcome_table import Outcomes
 
 LABELS = ("idoutcome", "idstate")
 

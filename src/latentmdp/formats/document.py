@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
-from latentmdp.formats.files import memory_budget
-from latentmdp.labels import Fold, Layout
-from latentmdp.model import LatentMDP
-from latentmdp.timed import TimedLatentMDP
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.labels import Fold, Layout
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.runtime.files import memory_budget
 
 MODEL_FORMAT = "latentmdp model"
 OUTCOME_BYTES = 64  # that a model takes for each outcome, while it is built

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.horizons import WITHOUT_END, is_infinite
+from latentmdp.model.horizons import WITHOUT_END, is_infinite
 
 LARGEST_WHOLE = 2**53  # whole numbers that a float holds exactly
 MOST_KEYS = 1_000  # of a document

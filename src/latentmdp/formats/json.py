@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.either_kind import AnyModel
 from latentmdp.formats.document import (
     MODEL_FORMAT,
     Options,
@@ -12,9 +11,10 @@ from latentmdp.formats.document import (
     document_model,
     model_document,
 )
-from latentmdp.formats.files import PathLike
-from latentmdp.formats.strict_json import read_json, write_json
-from latentmdp.horizons import is_infinite
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.horizons import is_infinite
+from latentmdp.runtime.files import PathLike
+from latentmdp.runtime.strict_json import read_json, write_json
 
 LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
 

@@ -1,9 +1,9 @@
 """Models in npz: the contract's dense arrays while they are small, our sparse rows beyond."""
 
-from latentmdp.either_kind import AnyModel
 from latentmdp.formats.archive import npz_writer, read_npz
 from latentmdp.formats.document import Options, dense_entries, document_model, model_document
-from latentmdp.formats.files import PathLike, Writer, write_atomically
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.runtime.files import PathLike, Writer, write_atomically
 
 LARGEST_DENSE = 1 << 22  # entries of P; beyond, the sparse form
 

@@ -10,11 +10,11 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.formats.archive import read_npz, write_npz
 from latentmdp.formats.fields import Fields
-from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.formats.json import as_lists
-from latentmdp.formats.strict_json import read_json, write_json
 from latentmdp.formats.tables import CsvTable, column_names
-from latentmdp.policy import POLICY_PARTS, PolicyGraph
+from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph
+from latentmdp.runtime.files import PathLike, write_atomically, writer_of
+from latentmdp.runtime.strict_json import read_json, write_json
 
 POLICY_FORMAT = "latentmdp policy"
 COPIES = 6  # a table becomes nodes, steps, states, successors and numbers; checks take a few more

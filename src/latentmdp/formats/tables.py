@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.formats.fields import LARGEST_WHOLE
-from latentmdp.formats.files import PathLike, memory_budget, opened, reason, refusal
-from latentmdp.outcome_table import Axis, check_names
+from latentmdp.runtime.files import PathLike, memory_budget, opened, reason, refusal
+from latentmdp.tables.outcome_table import Axis, check_names
 
 LONGEST_HEADER = 10_000
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import kernel
+from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.structs import Indices
+from latentmdp.runtime.kernel_cache import kernel
 
 SAME_BELIEF = 2.0**-40  # probabilities this close are equal
 LOW_BITS, FACTOR = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B1)  # of the hash

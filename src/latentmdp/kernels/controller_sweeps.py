@@ -3,12 +3,12 @@
 Nodes that can reach one another form a component. Taken in the order in which Tarjan finds them,
 every component comes after all that it leads to: the values of those are known by then, and only
 inside a component is there anything to iterate. The number of sweeps does not depend on the
-discount: a component that needs more is left to the direct solver of `evaluation_stationary.py`.
+discount: a component that needs more is left to the direct solver of `evaluation/discounted.py`.
 """
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.runtime.kernel_cache import kernel
 
 EPSILON = 2.0**-52  # of float64: the rounding error of a sum, relative to it
 MOST_SWEEPS = 200  # of a component; slower ones are left to a direct solver

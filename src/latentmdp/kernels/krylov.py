@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.runtime.kernel_cache import kernel
 
 
 @kernel

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.kernels._cache import kernel
 from latentmdp.kernels.structs import PolicyNodes
+from latentmdp.runtime.kernel_cache import kernel
 
 _arrays_of = attrgetter(*PolicyNodes._fields)
 

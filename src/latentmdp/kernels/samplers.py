@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 from numpy.random import _generator
 
-from latentmdp.kernels._cache import kernel
+from latentmdp.runtime.kernel_cache import kernel
 
 SCRATCH = 24
 """Doubles that NumPy's `binomial_t` fits into (it has 17 fields of at most 8 bytes)."""

@@ -11,8 +11,8 @@ import numpy as np
 from numba import types
 from numba.experimental import structref
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.kernels._cache import kernel
+from latentmdp.csr import Floats, Ints
+from latentmdp.runtime.kernel_cache import kernel
 
 Indices = np.ndarray[Any, np.dtype[np.uint32]]  # Numba checks the sign of signed indices: slower
 Bools = np.ndarray[Any, np.dtype[np.bool_]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.canonical import Array
+from latentmdp.csr import Array
 from latentmdp.errors import ActionMaskWarning, ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
@@ -18,9 +18,9 @@ from latentmdp.learning.spec import Spec
 if TYPE_CHECKING:
     import gymnasium
 
-    from latentmdp.formats.files import PathLike
-    from latentmdp.model import LatentMDP
-    from latentmdp.optimism.known import Known
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.optimism.given import Known
+    from latentmdp.runtime.files import PathLike
 
 
 class EnvRun(NamedTuple):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 if TYPE_CHECKING:
-    from latentmdp.counts import Counts
-    from latentmdp.optimism.known import Known
+    from latentmdp.model.counts import Counts
+    from latentmdp.optimism.given import Known
 
 SHARED_VISITS = 1.0  # that all contexts together lend to each of them, at each state and action
 

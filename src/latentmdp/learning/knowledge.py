@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from latentmdp.availability import Mask, checked_mask, source_rows
-from latentmdp.canonical import (
+from latentmdp.errors import ModelError
+from latentmdp.learning.saved.state import State
+from latentmdp.model.availability import Mask, checked_mask, source_rows
+from latentmdp.model.horizons import checked_whole
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.rows import (
     REWARD_TOLERANCE,
     match_reward,
     number_transitions,
     rank_rewards,
 )
-from latentmdp.errors import ModelError
-from latentmdp.horizons import checked_whole
-from latentmdp.learning.state import State
-from latentmdp.model import LatentMDP
-from latentmdp.numbering import Numbering
-from latentmdp.optimism.known import Known
+from latentmdp.optimism.given import Known
+from latentmdp.policy.numbering import Numbering
 
 ESTIMABLE = ("w", "nu", "R")
 SCALE = 1.0  # rewards are compared as those of a model whose largest is 1: totals are at most 1

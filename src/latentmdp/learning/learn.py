@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.either_kind import refuse_timed
 from latentmdp.errors import ModelError
-from latentmdp.horizons import needs_finite
 from latentmdp.learning.regret import ROUNDING
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
 from latentmdp.learning.spec import Spec
-from latentmdp.model import LatentMDP
-from latentmdp.optimism.known import check_learnable
+from latentmdp.model.either_kind import refuse_timed
+from latentmdp.model.horizons import needs_finite
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.optimism.given import check_learnable
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.policy.graph import PolicyGraph
 
 OPTIMAL_WORK = {"markov": 5 * 10**8, "history": 2 * 10**8}
 """Work limits of planning the optimum to compare with: fixed, so that runs repeat."""

@@ -19,15 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.canonical import Array
-from latentmdp.counts import Counts
-from latentmdp.cursor import Cursor
+from latentmdp.csr import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.estimated import estimated_model
 from latentmdp.learning.knowledge import Knowledge, Step
-from latentmdp.learning.solvers import Answer, check_affordable, make_solver
-from latentmdp.learning.spec import Spec
-from latentmdp.learning.state import (
+from latentmdp.learning.saved.checks import checked_learner
+from latentmdp.learning.saved.state import (
     State,
     generator_state,
     load_state,
@@ -35,17 +32,20 @@ from latentmdp.learning.state import (
     restore_generator,
     save_state,
 )
-from latentmdp.learning.state_check import checked_learner
+from latentmdp.learning.solvers import Answer, check_affordable, make_solver
+from latentmdp.learning.spec import Spec
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits, playable
+from latentmdp.policy.cursor import Cursor
+from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph, check_fits, playable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from latentmdp.advice import Adviser
-    from latentmdp.formats.files import PathLike
-    from latentmdp.model import LatentMDP
-    from latentmdp.optimism.known import Known
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.optimism.given import Known
+    from latentmdp.runtime.files import PathLike
 
 
 OVERRIDE_WORK = 100_000  # of planning the rest of an overridden episode; at most 0.1 s or so

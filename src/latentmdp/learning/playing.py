@@ -12,8 +12,8 @@ from latentmdp.learning.solvers import Answer
 
 if TYPE_CHECKING:
     from latentmdp.learning.spec import Spec
-    from latentmdp.model import LatentMDP
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.policy.graph import PolicyGraph
 
 CHECKPOINT_SECONDS = 5.0
 

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.canonical import Array
+from latentmdp.csr import Array
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import as_path, shown, writer_of
-from latentmdp.formats.strict_json import json_text
-from latentmdp.learning.folder import make_folder, read_run, refuse_other, write_run
 from latentmdp.learning.regret import RegretBracket, open_gap
+from latentmdp.learning.saved.folder import make_folder, read_run, refuse_other, write_run
+from latentmdp.learning.saved.state import State, refusing_misfits
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import Spec
-from latentmdp.learning.state import State, refusing_misfits
 from latentmdp.optimism.settings import SearchSettings
+from latentmdp.runtime.files import as_path, shown, writer_of
+from latentmdp.runtime.strict_json import json_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from latentmdp.learning.units import RunInUserUnits
-    from latentmdp.model import LatentMDP
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.policy.graph import PolicyGraph
 
 
 class Run:
@@ -244,7 +244,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """For notebooks, in a person's own units: the result, and regret with its bracket."""
-        from latentmdp import notebook
+        from latentmdp.tables import notebook
 
         if self.model.units:
             return self.in_user_units()._repr_html_()

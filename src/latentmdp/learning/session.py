@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.canonical import Array
-from latentmdp.counts import Counts
+from latentmdp.csr import Array
 from latentmdp.learning.learner import Learner
+from latentmdp.learning.saved.checks import checked_run
+from latentmdp.learning.saved.state import State, generator_state, restore_generator
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.spec import Spec
-from latentmdp.learning.state import State, generator_state, restore_generator
-from latentmdp.learning.state_check import checked_run
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 
 if TYPE_CHECKING:
     from latentmdp.learning.solvers import Answer
-    from latentmdp.model import LatentMDP
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.policy.graph import PolicyGraph
 
 
 COLUMNS = ("episode", "length", "value", "optimistic_value", "planner_gap", "updates", "kept")

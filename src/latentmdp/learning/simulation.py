@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Array
-from latentmdp.counts import Counts
-from latentmdp.folding import on_rows
-from latentmdp.horizons import needs_finite
-from latentmdp.kernels import step_simulation, structs
-from latentmdp.kernels.chain import build_chain
-from latentmdp.kernels.count_simulation import simulate_block, simulate_phase
+from latentmdp.csr import Array
+from latentmdp.kernels import structs
 from latentmdp.kernels.samplers import SCRATCH, address
+from latentmdp.kernels.simulation import steps as step_simulation
+from latentmdp.kernels.simulation.chain import build_chain
+from latentmdp.kernels.simulation.counts import simulate_block, simulate_phase
+from latentmdp.model.counts import Counts
+from latentmdp.model.horizons import needs_finite
+from latentmdp.policy.folding import on_rows
 
 if TYPE_CHECKING:
-    from latentmdp.either_kind import AnyModel
-    from latentmdp.model import LatentMDP
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.model.either_kind import AnyModel
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.policy.graph import PolicyGraph
 
 
 MARGIN = 1.5  # standard deviations by which a block stays short of the expected trigger

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from latentmdp.canonical import Array
+from latentmdp.csr import Array
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import memory_budget
 from latentmdp.formats.schema import STREAM, fitting
-from latentmdp.learning.state import State, generator_state, restore_generator
+from latentmdp.learning.saved.state import State, generator_state, restore_generator
 from latentmdp.optimism import make_planner
 from latentmdp.optimism.confidence import RULES
 from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy.graph import PolicyGraph
+from latentmdp.runtime.files import memory_budget
 
 if TYPE_CHECKING:
-    from latentmdp.counts import Counts
     from latentmdp.learning.spec import Spec
-    from latentmdp.optimism.known import Known
+    from latentmdp.model.counts import Counts
+    from latentmdp.optimism.given import Known
 
 
 class Answer(NamedTuple):

@@ -10,11 +10,11 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.optimism.confidence import RULES, Setting
 from latentmdp.optimism.ties import TIES
-from latentmdp.policy_class import check_policy_class
+from latentmdp.policy.policy_class import check_policy_class
 
 if TYPE_CHECKING:
-    from latentmdp.model import LatentMDP
-    from latentmdp.optimism.known import Known
+    from latentmdp.model.latent_mdp import LatentMDP
+    from latentmdp.optimism.given import Known
 
 SIMULATORS = ("counts", "episodes")  # by blocks of episodes; step by step
 MOST_DRAWS = 10**5

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from latentmdp.learning.run import Run
-from latentmdp.units import USER
+from latentmdp.model.units import USER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from latentmdp.learning.session import Observer, Session
-    from latentmdp.policy import PolicyGraph
+    from latentmdp.policy.graph import PolicyGraph
 
 DIFFERENCES = ("planner_gap",)
 VALUES = ("value", "optimistic_value")

@@ -8,10 +8,10 @@ from latentmdp.optimism.confidence import (
     register,
     rule_named,
 )
-from latentmdp.optimism.known import Known
+from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.optimistic_plan import OptimisticPlan, make_planner, optimistic_plan
 from latentmdp.optimism.pessimistic import PessimisticPlan, pessimistic_plan, pessimistic_value
-from latentmdp.optimism.plan import OptimisticPlan, make_planner, optimistic_plan
 
 __all__ = [
     "Bonus",

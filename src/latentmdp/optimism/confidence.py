@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError, check_share
-from latentmdp.kernels import optimistic_refresh as compiled
+from latentmdp.kernels.optimism import refresh as compiled
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 
 
 class LogBoxes(NamedTuple):

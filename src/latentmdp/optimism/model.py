@@ -1,7 +1,7 @@
 """`OptimisticModel`: what an optimistic planner needs, as data.
 
 Counts become coefficients (`confidence.py`), coefficients become arrays in the rows' layout, and
-two kernels (`kernels/optimistic_bonus.py`, `optimistic_interval.py`) read them. Nothing here knows
+two kernels (`kernels/optimism/bonus.py`, `optimistic_interval.py`) read them. Nothing here knows
 which algorithm it serves, and the true transition probabilities are never read.
 """
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.counts import Counts
-from latentmdp.kernels.evidence import collect
-from latentmdp.kernels.outcomes import list_outcomes
+from latentmdp.csr import Floats, Ints
+from latentmdp.kernels.optimism.evidence import collect
+from latentmdp.kernels.optimism.outcomes import list_outcomes
 from latentmdp.kernels.structs import BonusRows, BoxRows, Candidates, OptimisticRows
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
-from latentmdp.optimism.known import Known
-from latentmdp.optimism.observations import Observations, outcome_codes
-from latentmdp.optimism.stand_ins import repeat_slots
+from latentmdp.optimism.given import Known
+from latentmdp.optimism.memory.observations import Observations, outcome_codes
+from latentmdp.optimism.substitutes import repeat_slots
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class OptimisticModel:
 
     A row lists the outcomes that its visits have shown, by next state; never-seen ones only where a
     kernel needs them (`_layout`). What is listed depends on visits alone, not on where the counts
-    have room (`kernels/outcomes.py`).
+    have room (`kernels/optimism/outcomes.py`).
     """
 
     known: Known

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.canonical import Ints
+from latentmdp.csr import Ints
 from latentmdp.kernels.structs import (
     BoxRows,
     Candidates,
@@ -16,8 +16,8 @@ from latentmdp.kernels.structs import (
     Valuation,
     Workspace,
 )
-from latentmdp.optimism.known import Known
-from latentmdp.optimism.observations import Observations
+from latentmdp.optimism.given import Known
+from latentmdp.optimism.memory.observations import Observations
 
 
 class MemoryPart(NamedTuple):

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.counts import Counts
-from latentmdp.optimism.known import Known
-from latentmdp.policy import PolicyGraph
+from latentmdp.csr import Floats, Ints
+from latentmdp.model.counts import Counts
+from latentmdp.optimism.given import Known
+from latentmdp.policy.graph import PolicyGraph
 
 
 def wider_rows(row: Ints, S: int, A: int) -> Ints:

@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latentmdp.availability import source_rows
-from latentmdp.canonical import Floats, Ints
-from latentmdp.counts import Counts
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model.availability import source_rows
+from latentmdp.model.counts import Counts
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
-from latentmdp.optimism.known import Known
+from latentmdp.optimism.given import Known
 from latentmdp.optimism.log_boxes import log_boxes
 from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.optimistic_plan import checked_counts, make_planner, search_all
 from latentmdp.optimism.other_state import (
     narrower_policy,
     wider_counts,
@@ -31,11 +32,10 @@ from latentmdp.optimism.other_state import (
     wider_policy,
     wider_rows,
 )
-from latentmdp.optimism.plan import checked_counts, make_planner, search_all
 from latentmdp.optimism.reference import Reference, best_in_box
 from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.optimism.stand_ins import StandIns
-from latentmdp.policy import PolicyGraph, playable
+from latentmdp.optimism.substitutes import StandIns
+from latentmdp.policy.graph import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
 TINY = 1e-300  # a scale where all rewards are 0

@@ -7,10 +7,10 @@ agent sees, `(symbol, next)`, and so cannot depend on the hidden context.
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.structs import BoxRows
 from latentmdp.optimism.model import OptimisticModel
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy.graph import PolicyGraph
 
 CHUNK = 2**21  # numbers (node, context, next state) at once
 

@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.canonical import Ints
-from latentmdp.counts import Counts
+from latentmdp.csr import Ints
 from latentmdp.errors import ModelError
-from latentmdp.kernels.optimistic_mix import mix
-from latentmdp.optimism.checks import planner_state
+from latentmdp.kernels.optimism.mix import mix
+from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import ESTIMATE, SECONDARY, Rule, Setting
-from latentmdp.optimism.kicks import Backoff
-from latentmdp.optimism.known import Known
-from latentmdp.optimism.markov import MarkovSearch
+from latentmdp.optimism.given import Known
+from latentmdp.optimism.perturb import Backoff
+from latentmdp.optimism.saved_state import planner_state
+from latentmdp.optimism.search import MarkovSearch
 from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.optimism.stand_ins import StandIns
-from latentmdp.policy import PolicyGraph
+from latentmdp.optimism.substitutes import StandIns
+from latentmdp.policy.graph import PolicyGraph
 
 TIES = ("secondary", "ladder", "incumbent")
 

@@ -8,18 +8,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.either_kind import AnyModel, ordinary
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.folding import folding
-from latentmdp.formats.files import memory_budget
-from latentmdp.horizons import is_infinite, needs_finite
-from latentmdp.kernels.markov_sweep import pull_back, table_value
+from latentmdp.kernels.planning.markov_sweep import pull_back, table_value
 from latentmdp.kernels.policies import backward_induction
-from latentmdp.model import LatentMDP
-from latentmdp.planning.markov_view import markov_view, step_spans, view_spans
-from latentmdp.planning.stationary_grid import known_contexts
-from latentmdp.policy import PolicyGraph, fitted, playable
+from latentmdp.model.either_kind import AnyModel, ordinary
+from latentmdp.model.horizons import is_infinite, needs_finite
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.planning.infinite.belief_grid import known_contexts
+from latentmdp.planning.markov.view import markov_view, step_spans, view_spans
+from latentmdp.policy.folding import folding
+from latentmdp.policy.graph import PolicyGraph, fitted, playable
+from latentmdp.runtime.files import memory_budget
 
 QMDP_NODE_BYTES, QMDP_CONTEXT_BYTES = 1_500, 64  # of a node of `qmdp_memory`, and per context
 ClockCheck = Callable[[], None]  # called between two pieces of work; raises to stop

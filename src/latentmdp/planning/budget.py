@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from latentmdp._interrupts import StopRequest
-from latentmdp.kernels._cache import compiling
+from latentmdp.runtime.interrupts import StopRequest
+from latentmdp.runtime.kernel_cache import compiling
 
 StopCheck = Callable[[], Any]  # whether to stop, asked between two pieces of work
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from latentmdp.model import LatentMDP
-from latentmdp.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.timed import TimedLatentMDP
 
 Model = TypeVar("Model", LatentMDP, TimedLatentMDP)
 

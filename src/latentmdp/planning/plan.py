@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp._interrupts import interrupts_raised
-from latentmdp.either_kind import AnyModel
 from latentmdp.errors import ModelError
-from latentmdp.evaluation import evaluate
-from latentmdp.formats.files import memory_budget
-from latentmdp.horizons import is_infinite
-from latentmdp.model import LatentMDP, replaced
-from latentmdp.planning.history import plan_history
-from latentmdp.planning.markov import plan_markov
-from latentmdp.planning.safeguard import safeguarded
+from latentmdp.evaluation.evaluate import evaluate
+from latentmdp.model.either_kind import AnyModel
+from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP, replaced
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.units import USER
+from latentmdp.planning.history.planner import plan_history
+from latentmdp.planning.history.safeguard import safeguarded
+from latentmdp.planning.infinite.markov import at_least_markov, plan_stationary_markov
+from latentmdp.planning.infinite.planner import plan_stationary
+from latentmdp.planning.infinite.small_controller import check_max_nodes
+from latentmdp.planning.markov.planner import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
-from latentmdp.planning.small_controller import check_max_nodes
-from latentmdp.planning.stationary import plan_stationary
-from latentmdp.planning.stationary_markov import at_least_markov, plan_stationary_markov
-from latentmdp.policy import PolicyGraph, as_policy, check_fits, playable
-from latentmdp.policy_class import check_policy_class
-from latentmdp.policy_fold import unfold
-from latentmdp.timed import TimedLatentMDP
-from latentmdp.units import USER
+from latentmdp.policy.graph import PolicyGraph, as_policy, check_fits, playable
+from latentmdp.policy.policy_class import check_policy_class
+from latentmdp.policy.policy_fold import unfold
+from latentmdp.runtime.files import memory_budget
+from latentmdp.runtime.interrupts import interrupts_raised
 
 if TYPE_CHECKING:
     from latentmdp.advice import Adviser
@@ -103,7 +103,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """For notebooks, in a person's own units: the certificate, how bounds came together."""
-        from latentmdp import notebook
+        from latentmdp.tables import notebook
 
         shown = self.in_user_units() if self.units else self
         facts = (

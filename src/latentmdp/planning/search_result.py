@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from latentmdp.canonical import Floats, Ints
+from latentmdp.csr import Floats, Ints
 from latentmdp.planning.budget import Budget
-from latentmdp.policy import PolicyGraph
+from latentmdp.policy.graph import PolicyGraph
 
 Progress = Callable[[float, int, float, float], None]  # (seconds, work, lower, upper)
 

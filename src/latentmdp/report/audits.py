@@ -8,7 +8,7 @@ from markupsafe import Markup
 from latentmdp.report.html import section, table, tag
 
 if TYPE_CHECKING:
-    from latentmdp.theory.audit_report import AuditReport
+    from latentmdp.theory.auditing.report import AuditReport
 
 _GOOD, _BAD = ("held",), ("bug", "event", "solver")
 _MEANING = {

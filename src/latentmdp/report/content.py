@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentmdp.evaluation import evaluate
-from latentmdp.model import LatentMDP
+from latentmdp.evaluation.evaluate import evaluate
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.units import USER
 from latentmdp.planning.baselines import knowing_the_context
 from latentmdp.report.encode import rounded, safe_json
 from latentmdp.report.groups import (
@@ -20,7 +21,6 @@ from latentmdp.report.limits import exploring_begins, lower_limit, update_limit,
 from latentmdp.report.phases import plan_phase, policy_ahead_exists, run_phases
 from latentmdp.report.sections import plan_seconds
 from latentmdp.report.world import world
-from latentmdp.units import USER
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from latentmdp.evaluation import evaluate
-from latentmdp.fitting.decision import Decision, Interval, likely_moments, table_lines
+from latentmdp.evaluation.evaluate import evaluate
+from latentmdp.fitting.deciding.decision import Decision, Interval, likely_moments, table_lines
 from latentmdp.fitting.summary import THIN, Summary
-from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.report.frame import render_page
 from latentmdp.report.html import Figure, count, number, section, table, tag
 from latentmdp.report.interval_chart import interval_chart
@@ -19,6 +18,7 @@ from latentmdp.report.phases import plan_phase
 from latentmdp.report.sections import software
 from latentmdp.report.world import world
 from latentmdp.report.write import NEED, SCRIPTS
+from latentmdp.runtime.files import PathLike, write_atomically, writer_of
 
 if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit

@@ -11,7 +11,7 @@ from latentmdp.report.encode import rounded
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.planning.plan import Plan
 
 POINTS = 150  # of a curve, evenly on a logarithmic axis; a third as many more on a linear one

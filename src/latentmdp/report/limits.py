@@ -8,11 +8,11 @@ import numpy as np
 
 from latentmdp.builtin_domains.lower_bound import encoding_length, hard_instance, tree_depth
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.report.encode import rounded
+from latentmdp.theory.auditing.exploration import exploring_from
+from latentmdp.theory.auditing.optimistic_values import PAPER_ALGORITHMS
 from latentmdp.theory.bounds import lower_bound, max_updates, upper_bound
-from latentmdp.theory.exploration import exploring_from
-from latentmdp.theory.optimistic import PAPER_ALGORITHMS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run

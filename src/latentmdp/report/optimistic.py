@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.optimism.confidence import RULES
-from latentmdp.optimism.known import Known
+from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.reference import Reference
-from latentmdp.optimism.stand_ins import StandIns
-from latentmdp.policy import PolicyGraph
+from latentmdp.optimism.substitutes import StandIns
+from latentmdp.policy.graph import PolicyGraph
 
 if TYPE_CHECKING:
-    from latentmdp.counts import Counts
     from latentmdp.learning.run import Run
+    from latentmdp.model.counts import Counts
 
 MAX_WORK = 2**25  # rows x states x steps of a dense backup
 MAX_KEPT = 2**19  # numbers (node, context, action) of one phase

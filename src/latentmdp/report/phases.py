@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.either_kind import folded
-from latentmdp.formats.strict_json import write_json
-from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, fitted
-from latentmdp.policy_fold import kept_nodes
+from latentmdp.model.either_kind import folded
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.policy.graph import PolicyGraph, fitted
+from latentmdp.policy.policy_fold import kept_nodes
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
 from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
-from latentmdp.timed import TimedLatentMDP
+from latentmdp.runtime.strict_json import write_json
 
 if TYPE_CHECKING:
-    from latentmdp.counts import Counts
     from latentmdp.learning.run import Run
     from latentmdp.learning.session import Phase
+    from latentmdp.model.counts import Counts
 
 PER_DECADE = 8  # phases that a collector keeps for each factor of ten in episodes
 LARGE_POLICY = 20_000  # nodes and successors; a larger one keeps what the true model can reach

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from latentmdp.alpha_vectors import AlphaVectors
-from latentmdp.belief import initial_belief, update_belief
-from latentmdp.model import LatentMDP
-from latentmdp.policy import PolicyGraph, fitted
+from latentmdp.evaluation.alpha_vectors import AlphaVectors
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.policy.belief import initial_belief, update_belief
+from latentmdp.policy.graph import PolicyGraph, fitted
 
 _MASK = 0xFFFFFFFF
 

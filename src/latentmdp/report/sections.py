@@ -11,12 +11,12 @@ import numpy as np
 from markupsafe import Markup
 
 from latentmdp._version import __version__
-from latentmdp.either_kind import folded
 from latentmdp.learning.regret import RegretBracket
-from latentmdp.model import LatentMDP
+from latentmdp.model.either_kind import folded
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
-from latentmdp.units import USER, USER_WORDS
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run

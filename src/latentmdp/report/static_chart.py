@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from latentmdp.canonical import Floats
+from latentmdp.csr import Floats
 from latentmdp.report.html import number, tag
 
 WIDTH, HEIGHT = 440, 280

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.either_kind import AnyModel, folded
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import refusal
 from latentmdp.formats.schema import Table, fitting, number, whole
-from latentmdp.formats.strict_json import read_json
-from latentmdp.policy import POLICY_PARTS, PolicyGraph, check_fits
+from latentmdp.model.either_kind import AnyModel, folded
+from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph, check_fits
 from latentmdp.report.encode import WIDTHS, pack_whole
+from latentmdp.runtime.files import refusal
+from latentmdp.runtime.strict_json import read_json
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run

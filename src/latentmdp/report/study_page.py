@@ -25,13 +25,13 @@ from latentmdp.experiments.compare import (
 )
 from latentmdp.experiments.exponents import exponents, swept_numbers
 from latentmdp.experiments.run_spec import bracket_of, is_number
-from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.regret import RegretBracket
+from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.report.frame import render_page
 from latentmdp.report.html import Figure, count, number, section, table, tag
 from latentmdp.report.sections import exactness, open_words
 from latentmdp.report.static_chart import REFERENCE, Line, legend, line_chart
-from latentmdp.units import USER, USER_WORDS
+from latentmdp.runtime.files import PathLike, write_atomically, writer_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,8 @@ import numpy as np
 
 from latentmdp.drawing.diagram import diagram_places
 from latentmdp.drawing.policies import action_directions
-from latentmdp.either_kind import folded, pictured
-from latentmdp.model import LatentMDP
+from latentmdp.model.either_kind import folded, pictured
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.report.encode import pack_real, pack_whole, rounded
 
 MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one

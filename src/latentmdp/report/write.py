@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from latentmdp.either_kind import folded
 from latentmdp.errors import ModelError
-from latentmdp.formats.files import PathLike, write_atomically, writer_of
 from latentmdp.learning.run import Run, load_run
-from latentmdp.model import LatentMDP
+from latentmdp.model.either_kind import folded
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.units import USER
 from latentmdp.planning.plan import check_made_for
-from latentmdp.policy_fold import unfold
+from latentmdp.policy.policy_fold import unfold
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
 from latentmdp.report.frame import render_page
 from latentmdp.report.groups import common_optimum, distinct_models, group_runs
-from latentmdp.timed import TimedLatentMDP
-from latentmdp.units import USER
+from latentmdp.runtime.files import PathLike, write_atomically, writer_of
 
 if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan

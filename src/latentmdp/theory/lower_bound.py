@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp._workers import workers
 from latentmdp.builtin_domains.lower_bound import HardInstance, hard_instance
-from latentmdp.canonical import Floats
+from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
 from latentmdp.learning.learn import learn
+from latentmdp.runtime.workers import workers
 from latentmdp.theory.bounds import LowerBound, lower_bound, upper_bound
 
 if TYPE_CHECKING:

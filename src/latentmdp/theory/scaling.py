@@ -7,9 +7,9 @@ the distribution of the return stay as they are (tests check it); only the size 
 
 import numpy as np
 
-from latentmdp.canonical import Floats
+from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 
 
 def choice(gap: float, *, p: float = 0.5, horizon: int = 2) -> LatentMDP:

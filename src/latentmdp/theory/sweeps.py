@@ -25,7 +25,7 @@ import numpy as np
 from latentmdp.builtin_domains import make
 from latentmdp.errors import ModelError
 from latentmdp.learning.learn import learn
-from latentmdp.model import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.plan import plan_whole
 from latentmdp.theory.scaling import (
     choice,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.canonical import Floats, Ints
-from latentmdp.either_kind import refuse_timed
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.evaluation import context_optimal, evaluate
+from latentmdp.evaluation.evaluate import context_optimal, evaluate
+from latentmdp.model.either_kind import refuse_timed
 
 if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner
-    from latentmdp.model import LatentMDP
+    from latentmdp.model.latent_mdp import LatentMDP
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,231 @@
+"""How commands print: JSON, tables, text and progress; plain in a pipe, drawn on a terminal."""
+
+import json
+import math
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any, NamedTuple
+
+from latentmdp.errors import printable
+from latentmdp.model.units import USER, USER_WORDS
+from latentmdp.runtime.notice import notice
+
+
+class ShownUnits(NamedTuple):
+    """What numbers are shown in."""
+
+    name: str = ""  # empty where the rewards of the model are as they were given
+    of_model: str = ""  # the model's own units in words
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What JSON says of it."""
+        return {"units": self.name} if self.name else {}
+
+    def say(self, what: str = "values") -> None:
+        """One line, where the model is normalised."""
+        if self.name == USER:
+            print_text(f"{what} are in {USER_WORDS} (--model-units shows the model's)")
+        elif self.name:
+            print_text(f"{what} are in {self.of_model} (--user-units shows yours)")
+
+
+def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
+    """The model in the units asked for."""
+    if not model.units:
+        return model, ShownUnits()
+    name, words = USER if user_units else model.units, model.units_in_words
+    return model.denormalized() if user_units else model, ShownUnits(name, words)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One JSON object on one line; what is not finite becomes null."""
+    print(json.dumps(_plain(values), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Dictionaries, lists, text, numbers: what JSON knows, from what NumPy and dataclasses give."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def working(what: str) -> Iterator[Say]:
+    """Show on standard error what is being done; yields a function that shows the next thing.
+
+    On a terminal that is a spinner with the seconds so far; in a pipe a plain line for each thing
+    that takes longer than a second.
+    """
+    if not sys.stderr.isatty():
+        lines = _SlowLines()
+        lines.say(what)
+        try:
+            yield lines.say
+        finally:
+            lines.stop()
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task, words = progress.add_task(printable(what)), what
+
+        def say(text: str, more: str = "") -> None:
+            nonlocal words
+            words = text
+            progress.update(task, description=printable(f"{text} ({more})" if more else text))
+
+        notice.show = lambda text: say(words, text)
+        try:
+            yield say
+        finally:
+            notice.show = None
+
+
+class _SlowLines:
+    """One line on standard error about what takes longer than a second."""
+
+    def __init__(self) -> None:
+        self.timer: Timer | None = None
+
+    def say(self, text: str) -> None:
+        self.stop()
+        line = f"{printable(text)} ..."
+        self.timer = Timer(1.0, lambda: print(line, file=sys.stderr, flush=True))
+        self.timer.daemon = True
+        self.timer.start()
+
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal (not a pipe or a file)."""
+    return sys.stdout.isatty()
+
+
+def print_text(text: str) -> None:
+    """Text for people, at a terminal's width; control characters of names in files are escaped."""
+    lines = [printable(line) for line in text.split("\n")]
+    if on_terminal():
+        lines = [_wrapped(line, shutil.get_terminal_size().columns) for line in lines]
+    print("\n".join(lines))
+
+
+READABLE = 100  # characters of a line of prose, however wide the terminal
+
+
+def _wrapped(line: str, width: int) -> str:
+    """The line broken between words; what follows goes below the last of its columns."""
+    columns = [m.end() for m in re.finditer(r"\S {2,}", line) if m.end() <= width - 24]
+    width = width if columns else min(width, READABLE)
+    if len(line) <= width:
+        return line
+    start = columns[-1] if columns else 0
+    text = textwrap.fill(
+        line[start:], width - start, break_long_words=False, break_on_hyphens=False,
+        subsequent_indent="" if start else "  ",
+    )  # fmt: skip
+    return line[:start] + text.replace("\n", "\n" + " " * start)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
+    """A table: Rich's on a terminal, aligned plain text in a pipe. Numbers go to the right."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(headers)
+    written = [column_texts(column) for column in columns]
+    right = [all(_NUMBER.fullmatch(text) for text in texts) for texts in written]
+    cells = [list(row) for row in zip(*written, strict=True)]
+    if on_terminal():
+        _print_rich_table(headers, cells, right, title)
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    if title:
+        print(printable(title))
+    for row in [list(headers), *cells]:
+        parts = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        print("  ".join(parts).rstrip())
+
+
+_NUMBER = re.compile(r"|[-+]?[\d,]*\.?\d+(e[-+]?\d+)?%?|[-+]?inf|nan")
+DIGITS = 6  # of the largest number in a column
+
+
+def column_texts(values: Sequence[Any]) -> list[str]:
+    """The cells of a column: numbers with the same decimals, so that their points align.
+
+    >>> column_texts([0.25, 12.5, 3])
+    ['0.25', '12.50', '3.00']
+    >>> column_texts([1e-9, 2.0]), column_texts([10**6, 7])
+    (['1e-09', '2'], ['1,000,000', '7'])
+    """
+    if not values or not all(type(v) in (int, float) for v in values):
+        return [_cell(value) for value in values]
+    if all(type(v) is int for v in values):
+        return [f"{value:,}" for value in values]
+    sizes = [abs(v) for v in values if v != 0]
+    most, least = max(sizes, default=1.0), min(sizes, default=1.0)
+    decimals = min(max(DIGITS - 1 - math.floor(math.log10(most)), 0), DIGITS) if most < 1e15 else 0
+    if not most < 1e15 or least < 10.0 ** (2 - decimals):  # some would lose their digits
+        return [_cell(value) for value in values]
+    texts = [f"{value:,.{decimals}f}" for value in values]
+    while decimals and all(text.endswith("0") for text in texts):
+        texts, decimals = [text[:-1] for text in texts], decimals - 1
+    return texts if decimals else [text.rstrip(".") for text in texts]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+
+
+def _print_rich_table(
+    headers: Sequence[str], cells: list[list[str]], right: list[bool], title: str
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD)
+    for header, to_right in zip(headers, right, strict=True):
+        table.add_column(Text(header), justify="right" if to_right else "left", no_wrap=to_right)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    columns = zip(headers, *cells, strict=True)
+    least = [  # a column of numbers stays whole, words may go below one another
+        max(len(part) for cell in column for part in ([cell] if whole else cell.split() or [""]))
+        for column, whole in zip(columns, right, strict=True)
+    ]
+    if sum(least) + 3 * len(least) + 1 <= console.width:
+        console.print(table)
+        return
+    widest = max(map(len, headers))  # too narrow for columns: one below the other, nothing is cut
+    if title:
+        print_text(title)
+    for row in cells:
+        for header, cell in zip(headers, row, strict=True):
+            print_text(f"{header.ljust(widest)}  {cell}")
+        print()

@@ -1,0 +1,1 @@
+"""Exact values of policies, by steps and for discounted episodes; and simulated episodes."""

@@ -1,0 +1,1 @@
+"""From a fitted model to a policy: objectives, safe improvement, the log's own value."""

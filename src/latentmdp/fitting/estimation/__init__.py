@@ -1,0 +1,1 @@
+"""From counts to models: estimates, draws, and what was never seen."""

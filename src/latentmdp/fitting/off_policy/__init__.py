@@ -1,0 +1,1 @@
+"""What a log says about a policy that did not make it."""

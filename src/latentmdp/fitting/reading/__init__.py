@@ -1,0 +1,1 @@
+"""Reading logs: files and frames, columns, names, doubtful rows, counts."""

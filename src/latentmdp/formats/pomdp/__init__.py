@@ -1,0 +1,1 @@
+"""POMDP files: `.pomdp`, `.pomdpx` and `.policyx`, read and written."""

@@ -1,0 +1,1 @@
+"""Kernels of optimistic and pessimistic planning from counts."""

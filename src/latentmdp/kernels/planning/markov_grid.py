@@ -1,0 +1,116 @@
+"""An upper bound on what any policy earns, on a grid of beliefs, for groups of contexts.
+
+The contexts are split into groups of at most `K`; whoever is told the group earns more, so the sum
+over groups of a bound for each is a bound for all. Inside a group the value with memory and
+hidden rewards (it bounds Markov policies) is convex in the belief: interpolating between the
+vertices of a Freudenthal triangulation of the simplex with resolution `N` only raises it. With
+`K = 1` or `N = 1` this is the value of knowing the context.
+Vertices and cells are those of `history_grid`.
+"""
+
+from latentmdp.kernels.planning.history_grid import find_cell
+from latentmdp.runtime.kernel_cache import kernel
+
+
+@kernel
+def bound_at(mass, s, group_ptr, N, rank, table, t, part, jump):
+    """`U_t(s, mass[s])`: the bound at step `t` and state `s`; contexts in group order.
+
+    `table (G, H, S, V)`; `part, jump (K,)` are scratch.
+    """
+    bound = 0.0
+    for g in range(group_ptr.size - 1):
+        begin, end = group_ptr[g], group_ptr[g + 1]
+        total = 0.0
+        for j in range(begin, end):
+            total += mass[s, j]
+        if total > 0.0:
+            vertex, count = find_cell(mass, s, begin, end, total, N, rank, part, jump)
+            rest, value = 1.0, 0.0
+            for j in range(count):
+                if rest > part[j]:
+                    value += (rest - part[j]) * table[g, t, s, vertex]
+                    rest = part[j]
+                vertex += jump[j]
+            bound += total * value
+    return bound
+
+
+@kernel
+def first_bounds(start, group_ptr, N, rank, table, part, jump, first):
+    """Fill `first (S,)` with the bound at the first step; `start (S, M)`, contexts by group."""
+    for s in range(first.size):
+        first[s] = bound_at(start, s, group_ptr, N, rank, table, 0, part, jump)
+
+
+@kernel
+def vertex_rows(
+    view, points, contexts, N, rank, arriving, touched, marked, part, jump,
+    ptr, index, weight, reward,
+):  # fmt: skip
+    """The vertices as a Markov decision process: a sparse row per (state, choice, vertex).
+
+    Row `c * V + v` has expected `reward` and leads with `weight` to `index` = next * V + vertex.
+    With empty `index` only `ptr` is filled (count first, then fill). `arriving (S, K)`, `touched
+    (S,)`, `marked (S,)`, all False, and `part, jump (K,)` are scratch.
+    """
+    indptr, following, prob, row_reward = view.indptr, view.next, view.prob, view.row_reward
+    choice_ptr, choice, S, A = view.choice_ptr, view.choice, view.S, view.A
+    V, K = points.shape[0], contexts.size
+    fill, at = index.size > 0, 0
+    for s in range(S):
+        for c in range(choice_ptr[s], choice_ptr[s + 1]):
+            for v in range(V):
+                n, expected = 0, 0.0
+                for k in range(K):  # where the contexts of the vertex go
+                    if points[v, k] > 0.0:
+                        row = (contexts[k] * S + s) * A + choice[c]
+                        expected += points[v, k] * row_reward[row]
+                        for i in range(indptr[row], indptr[row + 1]):
+                            y = following[i]
+                            if not marked[y]:
+                                marked[y] = True
+                                touched[n] = y
+                                n += 1
+                                for j in range(K):
+                                    arriving[y, j] = 0.0
+                            arriving[y, k] += points[v, k] * prob[i]
+                for i in range(n):
+                    y = touched[i]
+                    marked[y] = False
+                    total = 0.0
+                    for k in range(K):
+                        total += arriving[y, k]
+                    if total <= 0.0:  # the product was too small for a float
+                        continue
+                    vertex, count = find_cell(arriving, y, 0, K, total, N, rank, part, jump)
+                    rest = 1.0
+                    for j in range(count):
+                        if rest > part[j]:
+                            if fill:
+                                index[at] = y * V + vertex
+                                weight[at] = total * (rest - part[j])
+                            at += 1
+                            rest = part[j]
+                        vertex += jump[j]
+                reward[c * V + v] = expected
+                ptr[c * V + v + 1] = at
+
+
+@kernel
+def solve_vertices(ptr, index, weight, reward, choice_ptr, discount, upper, first, stop):
+    """Fill the steps from `first` to before `stop` of `upper (H, S, V)`, the last one first."""
+    H, S, V = upper.shape
+    for t in range(stop - 1, first - 1, -1):
+        after = upper[min(t + 1, H - 1)].reshape(S * V)
+        for s in range(S):
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                for v in range(V):
+                    value = reward[c * V + v]
+                    if t < H - 1:
+                        expected = 0.0
+                        for i in range(ptr[c * V + v], ptr[c * V + v + 1]):
+                            expected += weight[i] * after[index[i]]
+                        value += discount * expected
+                    if c == choice_ptr[s] or value > upper[t, s, v]:
+                        upper[t, s, v] = value

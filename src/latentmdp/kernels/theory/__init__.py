@@ -1,0 +1,1 @@
+"""Kernels of the audit and of the variance."""

@@ -1,0 +1,1 @@
+"""Learners and runs in folders: what is saved, and the checks when it is read."""

@@ -1,0 +1,1 @@
+"""`LatentMDP` and its parts: canonical rows, symbols, checks of what is given, totals, labels."""

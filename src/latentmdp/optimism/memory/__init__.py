@@ -1,0 +1,1 @@
+"""Optimistic planning with memory: the Markov class on an augmented model."""

@@ -1,0 +1,176 @@
+"""Optimistic planning in the Markov class: the best table `(H, S)` for an optimistic model.
+
+`MarkovSearch` holds one optimistic model and the current best policy for it; the model is refreshed
+for changed rows only, its bound for their contexts only, and each search starts from the current
+policy.
+"""
+
+import math
+import time
+
+import numpy as np
+
+from latentmdp.csr import Floats, Ints
+from latentmdp.kernels.optimism.refresh import GIVEN, refresh_rows
+from latentmdp.kernels.optimism.sweep import evaluate_policy, improve
+from latentmdp.kernels.structs import Nodes, pack_search
+from latentmdp.model.counts import Counts
+from latentmdp.optimism.confidence import Rule, Setting
+from latentmdp.optimism.given import Known
+from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.nodes import make_nodes, make_search
+from latentmdp.optimism.perturb import Backoff, Kicks, draw_kicks
+from latentmdp.optimism.settings import SEARCH, Effort, SearchSettings
+
+
+class MarkovSearch:
+    """An optimistic model with the current best policy. `O(H M S A)` memory."""
+
+    def __init__(
+        self,
+        known: Known,
+        rule: Rule,
+        setting: Setting,
+        counts: Counts,
+        rng: np.random.Generator | None = None,
+        settings: SearchSettings = SEARCH,
+    ) -> None:
+        self.known, self.rule, self.setting, self.rng = known, rule, setting, rng
+        self.settings, self.kicking = settings, Backoff()
+        self._root = known.root
+        self.lay_out(counts, np.zeros((known.H, known.S), dtype=np.int64))
+
+    def lay_out(self, counts: Counts, table: Ints) -> None:
+        """A model for the counts' layout, with all rows filled."""
+        model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng)
+        self.begin(model, counts, table)
+
+    def begin(self, model: OptimisticModel, counts: Counts, table: Ints) -> None:
+        """Plan with this model, laid out for these counts, from this table."""
+        self.version, self.model, self.counts = counts.version, model, counts
+        self.place(make_nodes(self.known, model.observations))
+        self.set_table(table)
+
+    def place(self, nodes: Nodes) -> None:
+        """Plan on this graph; the policy is to be set, the bound is computed."""
+        known = self.known
+        self.nodes, self.N = nodes, len(nodes.state)
+        self.default = nodes.span[: known.H, None].astype(np.int64) + np.arange(known.S)
+        self.arrays = make_search(known, self.model.candidates, self.model.rows, nodes)
+        self.search = pack_search(self.arrays)
+        self.policy = np.zeros(self.N, dtype=np.int64)
+        self._other = np.zeros(self.N, dtype=np.int64)  # a policy on trial
+        self._valued = np.full(self.N, -1)  # the policy whose values the search holds
+        self._stale = np.ones(known.M, dtype=np.bool_)  # contexts in which they are outdated
+        self.bound(np.arange(len(self.model.rows.gain)))
+
+    @property
+    def table(self) -> Ints:
+        """Actions `(H, S)` of the default nodes."""
+        return self.policy[self.default]
+
+    def set_table(self, table: Ints) -> None:
+        """Let the default nodes act so."""
+        self.policy[self.default] = table
+
+    # ---------------------------------------------------------------- the model
+
+    def update(self, counts: Counts, changed: Ints) -> None:
+        """Coefficients and bound for new counts, of which only the rows `changed` differ."""
+        if self.version != counts.version:
+            self.lay_out(counts, self.table)
+            return
+        self.counts = counts
+        if self.rule.code != GIVEN and not self.model.shared:
+            self.bound(changed, self.rule.code)  # lists and refreshes the rows as well
+            return
+        changed, longer = self.model.list_outcomes(counts, changed)
+        if longer:
+            self.rows_are_longer()
+        if self.rule.random:
+            changed = np.arange(counts.rows)
+        if self.rule.code == GIVEN:
+            self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
+        self.bound(changed, self.rule.code)
+
+    def rows_are_longer(self) -> None:
+        """Some row lists more outcomes than before: nothing to do without memory."""
+
+    def bound(self, changed: Ints, code: int = GIVEN) -> None:
+        """`upper`, a certified bound on the class's optimum; rows are refreshed by the code."""
+        counts, setting = self.counts, self.setting
+        self.upper, longer = refresh_rows(
+            self.search, changed, self._stale, code, counts.N, counts.N_next,
+            self.known.row_reward, setting.iota, setting.scale,
+        )  # fmt: skip
+        if longer:
+            self.rows_are_longer()
+
+    # ---------------------------------------------------------------- policies
+
+    def evaluate(self, policy: Ints) -> float:
+        """Exact value of a policy `(N,)`; the next call with it computes outdated contexts only."""
+        self._other[:] = policy
+        return evaluate_policy(self.search, self._other, self._valued, self._stale)
+
+    def forget_values(self) -> None:
+        """The values that the search holds are those of another policy now."""
+        self._valued[:] = -1
+
+    def improve(
+        self, effort: Effort, rng: np.random.Generator, deadline: float = math.inf
+    ) -> float:
+        """Sweeps, then kicks; on large models the longer kicks have failed the fewer.
+
+        After the `deadline` (by `time.perf_counter`) there are no more kicks.
+        """
+        value = self.polish(effort)
+        if value >= self.upper - self.settings.equal:
+            return value
+        self.kicking.turn()
+        if not self.kicking.due and not effort.every:
+            return value
+        known = self.known
+        kicks = draw_kicks(rng, effort, self.settings, known.M, known.A, self.N)
+        better = self.kick(value, effort, kicks, deadline)
+        worth = max(self.settings.equal, self.settings.kick_gain * (self.upper - value))
+        self.kicking.tried(better > value + worth, effort.rest, least=1)
+        return better
+
+    def polish(self, effort: Effort) -> float:
+        """Improve the current policy as far as the effort goes; its value."""
+        return self._improved(self.policy, effort)
+
+    def kick(self, value: float, effort: Effort, kicks: Kicks, deadline: float = math.inf) -> float:
+        """Try these kicks on a polished policy of this value; kept is what is better."""
+        other, closed = self._other, self.settings.closed
+        for tilt, through_cap in zip(kicks.tilt, kicks.through_cap, strict=True):
+            if value >= self.upper - closed or time.perf_counter() >= deadline:
+                return value
+            other[:] = self.policy
+            tilted = (self._root * tilt[:, None], float(through_cap))
+            value = self._better(value, self._improved(other, effort, tilted))
+        for jolt in kicks.jolt:
+            if value >= self.upper - closed or time.perf_counter() >= deadline:
+                return value
+            other[:] = np.where(jolt >= 0, jolt, self.policy)
+            value = self._better(value, self._improved(other, effort))
+        return value
+
+    def _improved(
+        self, policy: Ints, effort: Effort, tilted: tuple[Floats, float] | None = None
+    ) -> float:
+        """Improve a policy in place, kicked by these weights first if there are any; its value."""
+        root, through_cap = (self._root, 0.0) if tilted is None else tilted
+        return improve(
+            self.search, policy, self._valued, self._stale, tilted is not None, root, through_cap,
+            self.upper - self.settings.closed, effort.sweeps, effort.passes, effort.every,
+            effort.gain, self.settings.gap_share,
+        )  # fmt: skip
+
+    def _better(self, value: float, kicked: float) -> float:
+        """The kicked policy becomes the current one if it is better; the current one's value."""
+        if kicked <= value + self.settings.closed:
+            return value
+        self.policy[:] = self._other
+        return kicked

@@ -1,0 +1,1 @@
+"""The best policy with memory: searches over beliefs, with bounds."""

@@ -1,0 +1,1 @@
+"""Planning without a last step: stationary controllers and stationary Markov policies."""

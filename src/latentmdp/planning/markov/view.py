@@ -1,0 +1,69 @@
+"""What Markov policies see of a latent MDP: rows without symbols, and the actions worth trying."""
+
+import numpy as np
+
+from latentmdp.csr import Floats, Ints
+from latentmdp.kernels.planning.markov_sweep import MarkovView
+from latentmdp.kernels.structs import Indices
+from latentmdp.model.latent_mdp import LatentMDP
+
+PIECE = 2_000_000  # outcomes to back up between two looks at the clock
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with bits all over
+
+
+def markov_view(model: LatentMDP) -> MarkovView:
+    """The view of `model`. `O(M S A Gamma)` logs."""
+    assert len(model.next) < 2**32, "indices have 32 bits"
+    row_reward = np.ascontiguousarray(model.row_reward)
+    choice_ptr, choice = distinct_choices(model, row_reward)
+    return MarkovView(
+        model.H, model.M, model.S, model.A, model.discount, model.w, model.w[:, None] * model.nu,
+        row_reward, model.indptr.astype(np.uint32), model.next.astype(np.uint32), model.prob,
+        choice_ptr, choice,
+    )  # fmt: skip
+
+
+def view_spans(view: MarkovView) -> list[tuple[int, int]]:
+    """The steps in ranges `(first, stop)` of about `PIECE` outcomes, first to last."""
+    return step_spans(view.H, len(view.next))
+
+
+def step_spans(H: int, outcomes: int) -> list[tuple[int, int]]:
+    """The steps in ranges `(first, stop)` of about `PIECE` outcomes, at `outcomes` per step."""
+    length = max(1, PIECE // outcomes)
+    return [(first, min(first + length, H)) for first in range(0, H, length)]
+
+
+def distinct_choices(model: LatentMDP, row_reward: Floats) -> tuple[Indices, Indices]:
+    """`(ptr (S + 1,), actions)`: per state the first of each set of interchangeable actions."""
+    M, S, A = model.sizes
+    length = np.diff(model.indptr)
+    kind = np.empty(M * S * A, dtype=np.int64)  # equal where rows are
+    kinds = 0
+    for n in np.unique(length):  # rows of one length at a time: no more memory than the model's
+        rows = np.flatnonzero(length == n)
+        outcome = model.indptr[rows][:, None] + np.arange(n)
+        content = np.hstack([model.next[outcome], model.prob[outcome], row_reward[rows][:, None]])
+        kind[rows] = kinds + first_equal(content)
+        kinds += len(rows)
+    by_action = kind.reshape(M, S * A).T
+    state = np.repeat(np.arange(S), A)
+    keep = np.unique(first_equal(np.column_stack([state, by_action])))
+    ptr = np.searchsorted(keep, np.arange(S + 1) * A)
+    return ptr.astype(np.uint32), (keep % A).astype(np.uint32)
+
+
+def first_equal(rows: np.ndarray) -> Ints:
+    """For each row of a table, the number of the first row that is equal to it.
+
+    Rows are sorted by a hash, much faster than by all columns; equal hashes are then compared.
+    """
+    rows = rows + np.zeros((), dtype=rows.dtype)  # a copy in which -0.0 is 0.0, as it is equal
+    hashed = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        hashed = (hashed ^ np.ascontiguousarray(column).view(np.uint64)) * HASH_FACTOR
+        hashed ^= hashed >> np.uint64(32)
+    _, first, number = np.unique(hashed, return_index=True, return_inverse=True)
+    if (rows != rows[first[number]]).any():  # two rows share a hash by chance
+        _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first[number.reshape(-1)].astype(np.int64)

@@ -1,0 +1,1 @@
+"""Policies as graphs: building, checking, running, simplifying; beliefs along them."""

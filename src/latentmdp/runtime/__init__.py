@@ -1,0 +1,1 @@
+"""What the package needs of the machine: files, processes, Ctrl-C, compiled kernels."""

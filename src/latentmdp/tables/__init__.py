@@ -1,0 +1,1 @@
+"""Models, policies and plans as tables: data frames, descriptions, pages for notebooks."""

@@ -1,0 +1,1 @@
+"""The audit: every quantity of the proof, measured on a finished run."""

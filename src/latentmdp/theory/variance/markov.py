@@ -1,0 +1,112 @@
+"""`Var*` over Markov policies: ascent from many starts, and an exact search for small models."""
+
+import itertools
+
+import numpy as np
+
+from latentmdp.csr import Floats, Ints
+from latentmdp.kernels.theory import variance as kernel
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.theory.variance.history import action_kinds, solve_contexts, value_range
+
+CENTRES = 9  # values of c tried in the search's bound
+Place = tuple[int, int, float]  # context, state, reward collected so far
+
+
+def ascend(
+    model: LatentMDP, tables: list[Ints], tolerance: float = 1e-14, max_sweeps: int = 100
+) -> list[Ints]:
+    """Each `table (H, S)` improved by single switches until none raises the variance."""
+    H, M, S = model.H, model.M, model.S
+    scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
+    start = model.w[:, None] * model.nu
+    improved = []
+    for given in tables:
+        table = np.array(given, dtype=np.int64)
+        kernel.raise_variance(
+            model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
+            table, tolerance, max_sweeps, *scratch[0], *scratch[1],
+        )  # fmt: skip
+        improved.append(table)
+    return improved
+
+
+def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
+    """Tables to ascend from: each context's best and worst policy, and random ones."""
+    tables: list[Ints] = []
+    for sign in (1.0, -1.0):
+        _, best = solve_contexts(model, sign)
+        tables += [best[:, m] for m in range(min(model.M, 4))]
+    rng = np.random.default_rng(seed)
+    tables += [rng.integers(model.A, size=(model.H, model.S)) for _ in range(random_starts)]
+    return tables
+
+
+def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None, bool]:
+    """`(table, finished)`: a table with a variance above `incumbent`, if there is one.
+
+    Branches on the actions of the states reached at a step, first step first. Cuts where
+    `min_c max E[(X - c)^2]`, context and collected reward known, shows nothing better. Not
+    finished after looking at `limit` places (context, state, collected reward).
+    """
+    low, high = value_range(model)
+    start = model.w[:, None] * model.nu
+    ends = (start * low[0]).sum(), (start * high[0]).sum()
+    centres = np.linspace(*ends, CENTRES)
+    actions = action_kinds(model)
+    memo: dict[tuple[int, Place], Floats] = {}
+    table = np.zeros((model.H, model.S), dtype=np.int64)
+    best: list = [incumbent, None]
+    left = [limit]
+
+    def outcomes(m: int, s: int, a: int) -> range:
+        row = (m * model.S + s) * model.A + a
+        return range(model.indptr[row], model.indptr[row + 1])
+
+    def bound(t: int, place: Place) -> Floats:
+        """`(CENTRES,)` largest expected `(X - c)^2` from here on, context and reward known."""
+        key = (t, place)
+        if key not in memo:
+            m, s, C = place
+            left[0] -= 1
+            if t == model.H or left[0] < 0:
+                memo[key] = (C - centres) ** 2
+            else:
+                scale = model.discount**t
+                memo[key] = np.max([
+                    sum(
+                        model.prob[i]
+                        * bound(t + 1, (m, int(model.next[i]), C + scale * model.reward[i]))
+                        for i in outcomes(m, s, a)
+                    )
+                    for a in actions[s]
+                ], axis=0)  # fmt: skip
+        return memo[key]
+
+    def branch(t: int, reach: dict[Place, float]) -> None:
+        if left[0] < 0:
+            return
+        if t == model.H:
+            mean = sum(p * C for (_, _, C), p in reach.items())
+            variance = sum(p * (C - mean) ** 2 for (_, _, C), p in reach.items())
+            if variance > best[0]:
+                best[:] = variance, table.copy()
+            return
+        states = sorted({s for _, s, _ in reach})
+        scale = model.discount**t
+        for chosen in itertools.product(*(actions[s] for s in states)):
+            left[0] -= len(reach)
+            table[t, states] = chosen
+            after: dict[Place, float] = {}
+            for (m, s, C), p in reach.items():
+                for i in outcomes(m, s, table[t, s]):
+                    place = (m, int(model.next[i]), C + scale * model.reward[i])
+                    after[place] = after.get(place, 0.0) + p * model.prob[i]
+            if left[0] < 0:
+                return
+            most = sum(p * bound(t + 1, place) for place, p in after.items())
+            if np.min(most) > best[0] + 1e-13:
+                branch(t + 1, after)
+
+    branch(0, {(int(m), int(s), 0.0): float(start[m, s]) for m, s in np.argwhere(start > 0)})
+    return best[1], left[0] >= 0
