@@ -20,9 +20,7 @@ test-long: .venv/.dev  ## what `make test` leaves out: long statistical and soun
 	$(PYTEST) -m "$(LONG)"
 
 # what runs kernels, with every index checked; then two files without compiling at all
-KERNEL_TESTS := $(addprefix tests/test_,optimism_kernels.py optimism_planner.py optimism_memory_graph.py pessimistic.py \
-	learning_simulation.py planning_history.py planning_markov.py planning_ties.py thresholds_planning.py evaluation.py \
-	stationary.py planning_infinite.py optimism_certificate.py safeguard.py evaluation_near_one.py)
+KERNEL_TESTS := tests/planning tests/evaluation tests/optimism tests/learning/test_learning_simulation.py
 test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without Numba
 	NUMBA_BOUNDSCHECK=1 $(BIN)/latentmdp compile
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) --hypothesis-profile=few $(KERNEL_TESTS)

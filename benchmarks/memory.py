@@ -22,7 +22,7 @@ from latentmdp.optimism.memory.search import MemorySearch
 from latentmdp.optimism.optimistic_plan import make_planner
 from latentmdp.optimism.settings import MemoryKind
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from optimism_twin import random_counts
 
 GRADUAL = "horizon=10,shared_support=1,shared_rewards=1"

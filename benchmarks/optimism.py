@@ -22,7 +22,7 @@ from latentmdp.optimism.optimistic_plan import make_planner, optimistic_plan
 from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.settings import SEARCH, Effort
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from optimism_twin import random_counts, small_model
 
 VISITS = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 import latentmdp as lm
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from rare_worlds import GARNET, WORLDS, World, two_actions
 

@@ -24,7 +24,7 @@ from latentmdp.fitting.deciding.safe import careful_model
 from latentmdp.fitting.estimation.draws import draw_models
 from latentmdp.planning.baselines import context_values, row_values
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from clinic import Clinic, clinic, value_of
 
 SMALL, LARGE = (

@@ -2,10 +2,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from places import PUBLISHED
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
@@ -18,12 +18,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is on standard error is looked at; whether kernels are compiled depends on earlier runs.
 os.environ["LATENTMDP_QUIET"] = "1"
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-
 
 @pytest.fixture(scope="session")
 def data():
     """The folder of published problems beside the project's root, where it is there."""
-    if not DATA.is_dir():
-        pytest.skip(f"needs the published problems in {DATA.relative_to(DATA.parents[1])}")
-    return DATA
+    if not PUBLISHED.is_dir():
+        pytest.skip("needs the published problems in ../shared/data")
+    return PUBLISHED

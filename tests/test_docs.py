@@ -12,8 +12,8 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LONG = ("figures.md", "how_to_add_an_algorithm.md")  # 27 s of Python

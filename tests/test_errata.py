@@ -3,10 +3,10 @@
 import itertools
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DOCS
 from scipy.stats import binom
 
 from latentmdp import LatentMDP, PolicyGraph, evaluate, learn, reach_weights
@@ -14,7 +14,7 @@ from latentmdp.builtin_domains.lower_bound import hard_instance
 from latentmdp.evaluation.evaluate import context_optimal
 from latentmdp.theory.bounds import lower_bound
 
-PAGE = Path(__file__).parents[1] / "docs" / "errata.md"
+PAGE = DOCS / "errata.md"
 
 
 def variance(p, v):

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
+import places
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = sorted(places.EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.slow

@@ -4,11 +4,9 @@ import subprocess
 import sys
 import venv
 import zipfile
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
+from places import ROOT
 
 
 def run(*command, **options):

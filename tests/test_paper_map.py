@@ -3,12 +3,11 @@
 import re
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from places import DOCS, ROOT
 
-HERE = Path(__file__).parent
-TEXT = (HERE.parent / "docs" / "paper_map.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "paper_map.md").read_text(encoding="utf-8")
 FUNCTIONS = sorted(set(re.findall(r"`([a-z_.]+):([\w.]+)`", TEXT)))
 TESTS = sorted(set(re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", TEXT)))
 
@@ -20,7 +19,7 @@ def test_function_exists(module, name):
 
 @pytest.mark.parametrize(("file", "name"), TESTS)
 def test_test_exists(file, name):
-    text = (HERE / file).read_text(encoding="utf-8")
+    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
     assert not name or f"def {name}(" in text
 
 

@@ -1,6 +1,5 @@
 """Studies on a Dask cluster: the same bits, and whatever is killed, nothing is lost."""
 
-import json
 import logging
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from dask_cluster import Cluster
 from process_tree import needs_proc, wait_until
 from study_kills import HERE, at_peace, bits, finish, run_to_end, start, write_study
 
@@ -28,50 +28,6 @@ function = "{HERE}/study_tasks.py:dies"
 arguments = {{ folder = "%s" }}
 seeds = [0, 1]
 """
-
-
-class Cluster:
-    """A scheduler and two workers as a deployment starts them: processes of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "scheduler.json"
-        self.file.unlink(missing_ok=True)
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
-        self.address = wait_until(self._address)
-        self.workers = [
-            self._start("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(2)
-        ]
-
-    def _start(self, *arguments: str) -> subprocess.Popen:
-        more = ["--scheduler-file", str(self.file)] if arguments[0] == "scheduler" else []
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments, "--no-dashboard", *more],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def _address(self) -> str | None:
-        try:
-            return json.loads(self.file.read_text())["address"]
-        except (OSError, ValueError):
-            return None
-
-    def lose_worker(self) -> None:
-        """Kill one; the deployment starts another."""
-        self.workers[0].kill()
-        self.workers[0].wait()
-        self.workers = [*self.workers[1:], self._start("worker", self.address, "--nthreads", "1",
-                                                       "--no-nanny")]  # fmt: skip
-
-    def lose_scheduler(self) -> None:
-        self.scheduler.kill()
-
-    def __enter__(self) -> "Cluster":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for process in (self.scheduler, *self.workers):
-            process.kill()
-            process.wait()
 
 
 def test_the_same_bits_and_a_killer_set_aside(tmp_path):

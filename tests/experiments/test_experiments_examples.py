@@ -1,12 +1,11 @@
 """The example studies: they can be read, and (long) the first run of each model is well."""
 
-from pathlib import Path
-
+import places
 import pytest
 
 import latentmdp as lm
 
-STUDIES = sorted((Path(__file__).parents[1] / "examples").glob("*.toml"))
+STUDIES = sorted(places.EXAMPLES.glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=[path.stem for path in STUDIES])

@@ -136,7 +136,7 @@ def test_a_killed_driver_leaves_no_process_of_a_task(tmp_path):
 def test_a_dask_worker_without_a_nanny_is_sent_away(tmp_path):
     """A task on the thread of one that hangs would not begin, and fail for nothing."""
     pytest.importorskip("distributed")
-    from test_experiments_dask import Cluster
+    from dask_cluster import Cluster
 
     path = study_of(tmp_path, "holds the interpreter", *(f"is well {i}" for i in range(6)))
     with Cluster(tmp_path) as cluster:

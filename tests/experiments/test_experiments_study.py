@@ -9,11 +9,11 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import SUPPORT
 from study_database import remake_digests
 
 import latentmdp as lm
@@ -26,7 +26,6 @@ from latentmdp.experiments.store import Store
 from latentmdp.learning.spec import Spec
 from latentmdp.runtime.files import lock_file
 
-HERE = Path(__file__).parent
 SMALL = "bandit:arms=2,contexts=2,horizon=3"
 CALLS = """
 seeds = 6
@@ -41,7 +40,7 @@ sweep = {{ x = [0.0, 1.5] }}
 @pytest.fixture
 def calls(tmp_path):
     """A study of 12 function calls that are logged."""
-    (tmp_path / "study_tasks.py").write_text((HERE / "study_tasks.py").read_text())
+    (tmp_path / "study_tasks.py").write_text((SUPPORT / "study_tasks.py").read_text())
     path = tmp_path / "calls.toml"
     path.write_text(CALLS.format(folder=tmp_path))
     return path
@@ -344,7 +343,7 @@ def test_plan_estimates_by_runs_of_its_kind(calls):
 
 
 def tasks_study(tmp_path, function, **more):
-    (tmp_path / "study_tasks.py").write_text((HERE / "study_tasks.py").read_text())
+    (tmp_path / "study_tasks.py").write_text((SUPPORT / "study_tasks.py").read_text())
     arguments = json.dumps(more)[1:-1].replace('":', '" =')
     path = tmp_path / "study.toml"
     path.write_text(

@@ -1,16 +1,16 @@
 """`latentmdp fit`: from the shipped log to a model, a policy and a page, as a new user would."""
 
 import json
-from pathlib import Path
 
 import pytest
+from places import EXAMPLES
 from report_pages import HOSTILE, Page
 
 import latentmdp as lm
 from latentmdp.commands.cli import run
 from latentmdp.fitting.deciding.decision import decide
 
-LOG = Path(__file__).parents[1] / "examples" / "maintenance_log.csv"
+LOG = EXAMPLES / "maintenance_log.csv"
 COLUMNS = ["--episode", "job", "--step", "week", "--state", "condition", "--reward", "profit",
            "--context", "fault", "--terminated", "stopped"]  # fmt: skip
 

@@ -1,18 +1,13 @@
 """Copies of rows are no steps: named, refused or dropped; staying in a state is no copy."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
+from missing_cells import clinic, clinic_log
 from test_fitting_counts import same_bits
 
 import latentmdp as lm
 from latentmdp.commands.cli import run
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from missing_cells import clinic, clinic_log
 
 
 def doubled(log, rows):

@@ -1,21 +1,17 @@
 """`on_bad="cut"`: episodes are used up to their first doubtful cell, however a log is divided."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from logs import random_log
+from missing_cells import clinic, clinic_log, coverage, with_holes
 from test_fitting_counts import same_bits
 
 import latentmdp as lm
 from latentmdp.commands.cli import run
 from latentmdp.errors import MixtureWarning, OffPolicyWarning
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from missing_cells import clinic, clinic_log, coverage, with_holes
 
 ROW = {"context": "m", "state": "s", "action": "go", "reward": 1.0}
 

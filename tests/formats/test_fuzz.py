@@ -1,6 +1,6 @@
 """Mutants of every kind of file: one sentence, or an object that works; no crash, no hang.
 
-`python tests/support/fuzz.py 1000 KIND` shows more; `fuzz_mutants.py` says what is done to the files.
+`python tests/support/fuzz.py 1000 KIND` shows more; `fuzz_mutants.py` says what is done to files.
 """
 
 import sys
@@ -25,7 +25,7 @@ LEARNERS = [kind for kind in KINDS if kind.count("-") == 2]  # one format: they 
     ],
 )
 def test_some_mutants(kind, least):
-    """A few in every run of the tests; `python tests/support/fuzz.py` says which kinds there are."""
+    """A few in every run of the tests; `python tests/support/fuzz.py` lists the kinds."""
     outcomes, bad = fuzz(kind, 150)
     assert not bad
     assert outcomes["refused"] > 50 or kind.endswith(".db")  # damaged rows are left out

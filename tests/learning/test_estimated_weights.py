@@ -1,15 +1,10 @@
 """What docs say of `estimate={"w"}`: it loses optimism, which known weights keep."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from estimated_weights import least_margin, one_step
 
 import latentmdp as lm
 from latentmdp.learning import knowledge
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from estimated_weights import least_margin, one_step
 
 RUNS, EPISODES = 10, 30
 

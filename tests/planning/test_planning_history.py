@@ -2,7 +2,6 @@
 
 import signal
 import time
-from pathlib import Path
 
 import brute
 import numba
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import PUBLISHED
 from strategies import random_model
 
 import latentmdp as lm
@@ -22,7 +22,7 @@ from latentmdp.planning.history.planner import HISTORY_METHODS, plan_history
 from latentmdp.planning.history.search import Allowed
 from latentmdp.policy.graph import PolicyGraph
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "planning"
+DATA = PUBLISHED / "planning"
 TOLERANCE = 1e-9
 SEARCHES = ("grid", "layers")
 LARGER = {  # too large to close at once by the search they suit

@@ -11,9 +11,9 @@ import brute
 import numpy as np
 import pandas as pd
 import pytest
+from q_twin import best_node, expand, optimal_from, optimal_q
 from report_browser import BROKEN_NUMBERS, Watched, browser, transcript  # noqa: F401  # a fixture
 from strategies import random_masked, random_model, random_policy
-from test_advice_values import best_node, expand, optimal_from, optimal_q
 
 import latentmdp as lm
 from latentmdp.advice import BeliefValues

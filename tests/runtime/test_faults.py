@@ -8,12 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fault_worker import SCENARIOS
+from places import SUPPORT
 
-HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"
 )
@@ -24,7 +23,7 @@ QUICK = ("model.npz", "store", "note")
 def shim(tmp_path_factory):
     """The shim, compiled."""
     path = tmp_path_factory.mktemp("shim") / "shim.so"
-    source = str(HERE / "fault_shim.c")
+    source = str(SUPPORT / "fault_shim.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
     return path
 
@@ -35,7 +34,7 @@ def shim(tmp_path_factory):
 )
 def test_every_fault_in_turn(scenario, shim, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "fault_worker.py"), scenario, str(tmp_path)],
+        [sys.executable, str(SUPPORT / "fault_worker.py"), scenario, str(tmp_path)],
         env=os.environ | {"LD_PRELOAD": str(shim)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numba
 import pytest
@@ -14,7 +13,7 @@ from numba.core.codegen import JITCodeLibrary
 
 from latentmdp.runtime import kernel_cache as _cache
 
-KERNELS = sorted(Path(_cache.__file__).parent.glob("*.py"))
+KERNELS = sorted(_cache.KERNELS.rglob("*.py"))
 
 
 def imported_by(file):
@@ -25,16 +24,23 @@ def imported_by(file):
             modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
-    return {path for path in KERNELS if f"latentmdp.kernels.{path.stem}" in modules}
+
+    def name(path):
+        return ".".join(path.relative_to(_cache.KERNELS).with_suffix("").parts)
+
+    return {path for path in KERNELS if f"latentmdp.kernels.{name(path)}" in modules}
 
 
-@pytest.mark.parametrize("file", KERNELS, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", KERNELS, ids=lambda file: "-".join(file.relative_to(_cache.KERNELS).parts)
+)
 def test_imports_are_those_of_the_syntax_tree(file):
     assert _cache._imports(file) == imported_by(file)
 
 
 def test_an_edit_of_an_imported_file_changes_the_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LATENTMDP_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(_cache, "KERNELS", tmp_path)
     top, middle, bottom, other = (tmp_path / f"{name}.py" for name in "abcd")
     top.write_text("from latentmdp.kernels.b import f\n")
     middle.write_text("from latentmdp.kernels.c import g\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kernel_package import ASK, Package
 from other_user import as_stranger
+from places import SUPPORT
 
 import latentmdp as lm
 from latentmdp.experiments.lock import held
@@ -183,7 +184,7 @@ from numba.core import event
 def warm(x):
     return x + 1
 warm(1)
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(SUPPORT)!r})
 from other_user import become_stranger
 import latentmdp.runtime.kernel_cache
 become_stranger()

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from places import SUPPORT
 from process_tree import wait_until
 from reader_writer import KINDS, models
 
@@ -17,7 +18,7 @@ from latentmdp.errors import ModelError
 from latentmdp.learning.run import load_run
 from latentmdp.learning.saved import folder
 
-SCRIPT = str(Path(__file__).with_name("reader_writer.py"))
+SCRIPT = str(SUPPORT / "reader_writer.py")
 QUICK = ("run",)
 
 
@@ -154,7 +155,7 @@ def test_a_study_that_is_read_while_it_runs(tmp_path):
 def test_a_study_on_dask_whose_workers_and_scheduler_are_killed_is_read(tmp_path):
     """A report never fails for it; the study goes on afterwards."""
     pytest.importorskip("distributed")
-    from test_experiments_dask import Cluster
+    from dask_cluster import Cluster
 
     path = tmp_path / "s.toml"
     path.write_text(STUDY.format(seeds=150))

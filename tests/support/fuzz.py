@@ -1,6 +1,6 @@
 """Starts workers on mutants of a kind of file, watches them, and goes on after one that died.
 
-    python tests/support/fuzz.py 1000 [KIND ...]      # crafted mutants of each kind: how many are bad
+    python tests/support/fuzz.py 1000 [KIND ...]      # crafted mutants of each kind: number bad
 
 A bad outcome is a traceback of any kind but `ModelError`, a crash, or more time or memory than a
 small file may cost.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import latentmdp
 
 SOURCE = Path(latentmdp.__file__).parent
-NEEDED = ("_interrupts", "_notice", "_sealed", "errors", "printing")
-NEEDED += ("kernels/_cache", "kernels/_listeners")
+RUNTIME = ("interrupts", "notice", "sealed", "kernel_cache", "kernel_listeners")
+NEEDED = ("errors", *(f"runtime/{name}" for name in RUNTIME))
 HEAD = "from latentmdp.runtime.kernel_cache import kernel\n"
 KERNEL = HEAD + "@kernel\ndef answer(x):\n    return x + {number}\n"
 ASK = """
@@ -29,8 +29,8 @@ class Package:
         self.kernels = self.root / "latentmdp" / "kernels"
         self.temporary = place / "temporary"
         self.temporary.mkdir()
-        self.kernels.mkdir(parents=True)
-        for folder in (self.kernels.parent, self.kernels):
+        for folder in (self.kernels.parent, self.kernels, self.kernels.parent / "runtime"):
+            folder.mkdir(parents=True, exist_ok=True)
             (folder / "__init__.py").write_text("")
         for name in NEEDED:
             shutil.copy(SOURCE / f"{name}.py", self.kernels.parent / f"{name}.py")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from places import SUPPORT
 from process_tree import Command
 
 import latentmdp as lm
 
-HERE = Path(__file__).parent
+HERE = SUPPORT
 WORKER = "latentmdp.experiments.worker"
 SIGKILL = "it was ended by SIGKILL"
 # runs of a few hundredths of a second, and learners that leave checkpoints on the way

@@ -4,11 +4,11 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 
 import latentmdp as lm
 from latentmdp import ModelError
@@ -16,10 +16,9 @@ from latentmdp.experiments.study import Study
 from latentmdp.theory import scaling
 from latentmdp.theory.sweeps import RESOLUTION, SWEEPS, measure, measure_named
 
-ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import theorem_study  # noqa: E402
+import theorem_study
 
 STUDY, QUICK = (
     Study.load(ROOT / "docs" / "study" / f"{name}.toml") for name in ("theorem", "quick")

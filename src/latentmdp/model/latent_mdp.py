@@ -35,14 +35,12 @@ from latentmdp.model.row_views import ModelRows
 from latentmdp.model.rows import Outcomes, Rows, Sizes
 from latentmdp.model.totals import extreme_totals
 from latentmdp.model.units import Conversion, InUnits
-from latentmdp.tables.describe import Description, describe
-from latentmdp.tables.notebook import model_page
-from latentmdp.tables.to_frame import model_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from latentmdp.model.timed import TimedLatentMDP
+    from latentmdp.tables.describe import Description
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,8 +386,10 @@ class LatentMDP(ModelRows, InUnits):
         """
         return self if self.allowed is None else self._unmasked
 
-    def describe(self) -> Description:
+    def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
+        from latentmdp.tables.describe import describe
+
         return describe(self)
 
     def rewards_in_state(self) -> "LatentMDP":
@@ -408,6 +408,8 @@ class LatentMDP(ModelRows, InUnits):
         gives the model back; horizon, discount, layout and whether rewards are observed are not in
         the frame.
         """
+        from latentmdp.tables.to_frame import model_frame
+
         return model_frame(self, names)
 
     def __eq__(self, other: object) -> bool:
@@ -423,6 +425,8 @@ class LatentMDP(ModelRows, InUnits):
 
     def _repr_html_(self) -> str:
         """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp.tables.notebook import model_page
+
         return model_page(self)
 
     def __repr__(self) -> str:

@@ -9,15 +9,12 @@ what must hold, what was found, and where first.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model.availability import Mask, checked_mask, mask_of_rows, repeated
 from latentmdp.model.repair import Repairs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Array = NDArray[Any]
 
 
 class Sizes(NamedTuple):

@@ -40,12 +40,11 @@ from latentmdp.model.timed_rows import (
     with_terminal,
 )
 from latentmdp.model.units import Conversion, InUnits
-from latentmdp.tables.describe import Description, describe_timed
-from latentmdp.tables.notebook import model_page
-from latentmdp.tables.to_frame import timed_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from latentmdp.tables.describe import Description
 
 _LABELS = ("action_names", "context_names", "reward_scale", "reward_shift")
 
@@ -444,12 +443,16 @@ class TimedLatentMDP(InUnits):
             context_names=self.context_names, layout=self.layout,
         )  # fmt: skip
 
-    def describe(self) -> Description:
+    def describe(self) -> "Description":
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
+        from latentmdp.tables.describe import describe_timed
+
         return describe_timed(self)
 
     def to_frame(self, names: bool = True) -> "pd.DataFrame":
         """One row per outcome, as `LatentMDP.to_frame`, with its `step`; no terminal rewards."""
+        from latentmdp.tables.to_frame import timed_frame
+
         return timed_frame(self, names)
 
     def __eq__(self, other: object) -> bool:
@@ -473,6 +476,8 @@ class TimedLatentMDP(InUnits):
 
     def _repr_html_(self) -> str:
         """For notebooks: sizes, the contexts and, on a grid, a picture."""
+        from latentmdp.tables.notebook import model_page
+
         return model_page(self)
 
     def __repr__(self) -> str:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numba
 
-from latentmdp.runtime.kernel_cache import SOURCES, folder_for
+from latentmdp.runtime.kernel_cache import KERNELS, SOURCES, folder_for
 from latentmdp.runtime.sealed import Sealing
 
 
 def load_all() -> None:
     """Load every kernel file, so that all kernels without machine code are counted."""
-    for file in sorted(Path(__file__).parent.glob("[!_]*.py")):
-        import_module(f"latentmdp.kernels.{file.stem}")
+    for file in sorted(KERNELS.rglob("[!_]*.py")):
+        name = ".".join(file.relative_to(KERNELS).with_suffix("").parts)
+        import_module(f"latentmdp.kernels.{name}")
 
 
 @cache

@@ -10,10 +10,10 @@ would be compiled with what is imported after it and kept under the new digest f
 sources are read once at the start, and machine code of anything edited since is not kept.
 
 What lies in the folder is checked when a kernel file is loaded, before Numba reads it, and sealed
-as soon as Numba has written it (`runtime/sealed.py`). Where there is no folder of our own, or no room for
-what is still to be compiled, nothing is written. What remains: a disk that fills up, or a file that
-is damaged, in the seconds between these looks and Numba's own. That is Numba's exception, in one
-call; the next start repairs it.
+as soon as Numba has written it (`runtime/sealed.py`). Where there is no folder of our own, or no
+room for what is still to be compiled, nothing is written. What remains: a disk that fills up, or a
+file that is damaged, in the seconds between these looks and Numba's own. That is Numba's exception,
+in one call; the next start repairs it.
 """
 
 import errno
@@ -43,7 +43,8 @@ from latentmdp.runtime.sealed import Sealing, sealed_folder
 
 ROOM = 2**25  # bytes on the disk; all kernels together take less than half of it
 LARGEST_FILE = 2**20  # bytes; no file of a kernel is as large
-SOURCES = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py")}  # at the start
+KERNELS = Path(__file__).parents[1] / "kernels"
+SOURCES = {file: file.read_bytes() for file in KERNELS.rglob("*.py")}  # at the start
 
 
 # ---------------------------------------------------------------- the folder of a file
@@ -53,8 +54,8 @@ SOURCES = {file: file.read_bytes() for file in Path(__file__).parent.glob("*.py"
 def _imports(file: Path) -> frozenset[Path]:
     """The kernel files that a kernel file names in its imports."""
     text = file.read_text(encoding="utf-8")
-    names = re.findall(r"^\s*(?:from|import) latentmdp\.kernels\.(\w+)", text, re.M)
-    return frozenset(file.with_name(f"{name}.py") for name in names)
+    names = re.findall(r"^\s*(?:from|import) latentmdp\.kernels\.([\w.]+)", text, re.M)
+    return frozenset(KERNELS / f"{name.replace('.', '/')}.py" for name in names)
 
 
 def _sources(file: Path) -> set[Path]:

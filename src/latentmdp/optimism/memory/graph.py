@@ -1,8 +1,8 @@
 """`MemoryGraph`: the graph of memory nodes while it grows, shared by all models that plan with it.
 
-Nodes are made by a depth-first solve (`kernels/optimism/depth_first.py`), only where some model could
-gain from them, and stay for later plans. `MemoryGraph.part` is the part that policies get to, in
-the order that the other kernels want: by step.
+Nodes are made by a depth-first solve (`kernels/optimism/depth_first.py`), only where some model
+could gain from them, and stay for later plans. `MemoryGraph.part` is the part that policies get to,
+in the order that the other kernels want: by step.
 """
 
 from typing import Any, NamedTuple

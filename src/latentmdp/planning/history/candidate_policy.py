@@ -1,9 +1,9 @@
 """A policy with memory from a few candidate actions at each belief, in little memory.
 
-For plans that end before their search is done. `kernels/planning/candidates.py` has the graph: rules propose
-actions (look-ahead on known values, the most informative action, the best action if the context is
-told next), and at every node one may follow a Markov policy from then on: one that is optimal in a
-context, or the best Markov policy known. What does not fit is cut there.
+For plans that end before their search is done. `kernels/planning/candidates.py` has the graph:
+rules propose actions (look-ahead on known values, the most informative action, the best action if
+the context is told next), and at every node one may follow a Markov policy from then on: one that
+is optimal in a context, or the best Markov policy known. What does not fit is cut there.
 """
 
 from dataclasses import replace
