@@ -4,7 +4,7 @@ BIN := .venv/bin
 # each process begins with its own half of the files, so that they share few kernels and fixtures
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-long test-bounds test-browser install check format bench docs clean-cache
+.PHONY: demo test test-long test-bounds test-browser test-published install check format bench docs clean-cache
 
 demo: .venv/.runtime
 	$(BIN)/latentmdp compile
@@ -28,6 +28,9 @@ test-bounds: .venv/.dev  ## kernels with NUMBA_BOUNDSCHECK=1, and some without N
 
 test-browser: .venv/.dev  ## the report, opened in Debian's Chromium (skipped where there is none)
 	$(BIN)/python -m pytest -m browser
+
+test-published: .venv/.dev  ## problems of others: make test-published FOLDER=path
+	LATENTMDP_PUBLISHED=$(abspath $(FOLDER)) $(BIN)/python -m pytest -m published
 
 install: .venv/.dev
 

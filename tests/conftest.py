@@ -3,9 +3,7 @@
 import os
 import signal
 
-import pytest
 from hypothesis import settings
-from places import PUBLISHED
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
@@ -17,11 +15,3 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is on standard error is looked at; whether kernels are compiled depends on earlier runs.
 os.environ["LATENTMDP_QUIET"] = "1"
-
-
-@pytest.fixture(scope="session")
-def data():
-    """The folder of published problems beside the project's root, where it is there."""
-    if not PUBLISHED.is_dir():
-        pytest.skip("needs the published problems in ../shared/data")
-    return PUBLISHED

@@ -17,7 +17,7 @@ NAMES = list(lm.datasets.DATASETS)
 
 
 def test_examples_in_the_docstrings():
-    assert doctest.testmod(datasets).failed == 0
+    assert doctest.testmod(datasets.published).failed == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -91,20 +91,31 @@ def test_what_is_not_there_is_said(tmp_path, monkeypatch):
         lm.datasets.load("made", 3)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_published_files_load_and_others_values_do_not_contradict_our_bounds(name, data):
+INCLUDED = [name for name in NAMES if lm.datasets.dataset(name).included]
+
+
+@pytest.mark.parametrize("name", INCLUDED)
+def test_included_models_load_and_others_values_do_not_contradict_our_bounds(name):
     """A policy of others earns at most our upper bound, where both speak of the same problem."""
-    model = lm.datasets.load(name, data)
+    model = lm.datasets.load(name)
     assert not model.observe_rewards
     found = lm.datasets.dataset(name)
-    if name not in ("riverswim-test", "maze_n5_M4"):  # another policy's; another horizon
+    if name != "maze_n5_M4":  # another horizon
         assert found.published[0].value <= found.bracket[1] + 5e-5
 
 
-def test_our_bracket_is_what_the_command_gives(data, capsys):
+def test_which_models_are_included():
+    assert len(INCLUDED) == 6
+    with pytest.raises(lm.ModelError, match="do not come with this package: give their path"):
+        lm.datasets.load("riverswim-train")
+
+
+def test_our_bracket_is_what_the_command_gives(capsys):
     """The quickest of them; `benchmarks/published.py` makes all."""
     found = lm.datasets.dataset("maze_n5_M4")
-    command = shlex.split(found.command.replace(found.file, str(data / "planning" / found.file)))
+    command = shlex.split(
+        found.command.replace(found.file, str(datasets.published.OWN_MODELS / found.file))
+    )
     assert cli.run([*command[1:], "--json"]) == 0
     answer = last_json(capsys.readouterr().out)
     assert answer["lower"] <= found.bracket[1]

@@ -339,9 +339,9 @@ def test_maze_goals_are_distinct_and_never_the_start():
     assert int(np.argmax(model.nu[0])) not in goals
 
 
-def test_maze_moves_as_in_the_published_files(data):
-    with np.load(data / "planning" / "maze_n5_M4.npz", allow_pickle=False) as file:
-        theirs, pays = file["P"], file["R"]
+def test_maze_moves_as_in_the_benchmark_models():
+    benchmark = lm.datasets.load("maze_n5_M4")
+    theirs, pays = benchmark.P, benchmark.R
     ours = lm.make("maze:size=5,goals=4,slip=0.1")
     goals = {goal for (goal,) in ours.layout.marks} | set(np.argwhere(pays.max(axis=(0, 2)))[:, 0])
     plain = [s for s in range(26) if s not in goals]

@@ -144,18 +144,6 @@ def test_convert_says_which_horizon_to_give(run, tmp_path):
     assert "--horizon" not in endless[1]
 
 
-def test_convert_published_csv(run, tmp_path, data):
-    csv = data / "riverswim" / "training.csv"
-    code, _, errors = run("convert", csv, tmp_path / "m.npz")
-    assert code == 2
-    assert "horizon must be given" in errors
-    code, _, _ = run("convert", csv, tmp_path / "m.npz", "--horizon", "50", "--hidden-rewards")
-    assert code == 0
-    model = lm.load(tmp_path / "m.npz")
-    assert (model.M, model.S, model.H, model.discount) == (100, 20, 50, 0.9)
-    assert not model.observe_rewards
-
-
 def test_evaluate(run, policy):
     expected = lm.evaluate(lm.make(MAZE), lm.load_policy(policy))
     code, output, _ = run("evaluate", MAZE, policy, "--json")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from process_tree import WORKER, all_end, command_line, needs_proc, wait_until
-from test_readers import STUDY
+from study_kills import SMALL_STUDY
 
 import latentmdp as lm
 
@@ -43,7 +43,7 @@ pytestmark = needs_proc
 def place(tmp_path):
     lm.save(NEW, tmp_path / "in.npz")
     lm.learn(OLD, "random", 50, optimal=(0.5, 1.5)).save(tmp_path / "run")
-    (tmp_path / "s.toml").write_text(STUDY.format(seeds=2))
+    (tmp_path / "s.toml").write_text(SMALL_STUDY.format(seeds=2))
     lm.Study.load(tmp_path / "s.toml").run(jobs=1)
     return tmp_path
 

@@ -172,16 +172,6 @@ def test_documents_need_no_order_of_rows():
     assert document_model(values, Options()) == model
 
 
-def test_riverswim_csv_equals_its_npz(data):
-    for table, arrays in (("training.csv", "train.npz"), ("test.csv", "test.npz")):
-        from_csv = lm.load(data / "riverswim" / table, horizon=50)
-        from_npz = lm.load(data / "riverswim" / arrays)
-        for field in ("w", "nu", "indptr", "next", "symbol", "reward", "discount", "horizon"):
-            assert np.array_equal(getattr(from_csv, field), getattr(from_npz, field)), field
-        # the npz divided each row by its sum, which is 1 up to a last place
-        assert np.abs(from_csv.prob - from_npz.prob).max() <= 2.0**-52
-
-
 def test_csv_repeated_lines_add_up_and_columns_go_by_name(tmp_path):
     (tmp_path / "initial.csv").write_text("idstate,probability\n1,0.25\n0,0.5\n1,0.25\n")
     (tmp_path / "m.csv").write_text(

@@ -231,37 +231,3 @@ def test_rewards_on_observations_are_averaged(tmp_path):
 
 
 # ---------------------------------------------------------------------- published files
-
-
-def test_published_files_do_what_they_must(data):
-    model = lm.load(data / "pomdpx" / "2states2actions.pomdpx", horizon=200)
-    assert (model.M, model.S, model.A, model.discount) == (4, 2, 2, 0.9)
-    assert model.context_names == ("mod1", "mod2", "mod3", "mod4")
-    assert not model.observe_rewards
-    plan = lm.plan(model, gap=0.001, time_limit=60.0)
-    assert plan.lower <= 41.829
-    assert plan.upper >= 41.828
-    assert plan.upper - plan.lower < 0.1
-    for name, said in (
-        ("Tiger.pomdp", "action 'open-left' leads from 'tiger-left' to 'tiger-right'"),
-        ("Tiger.pomdpx", "action 'open-left' leads from 'tiger-left' to 'tiger-right'"),
-        ("Hallway.pomdpx", "the hidden variable 'state_0' must stay"),
-        ("RockSample_7_8.pomdpx", "the hidden variable 'rock7_0' must stay as it is or be seen, "
-                                  "but action 'as' at robot_0=s16 leads from 'good' to 'bad'"),
-        ("learning.c2.pomdp", "leads from 'Visual-0-0' to 'Visual-1-0'"),
-    ):  # fmt: skip
-        with pytest.raises(lm.ModelError) as error:
-            lm.load(data / "pomdpx" / name, horizon=10)
-        assert said in str(error.value)
-
-
-def test_both_formats_of_the_tiger_read_alike(data):
-    from latentmdp.formats.pomdp.pomdpx import read_pomdpx
-
-    one = read_pomdp_text(data / "pomdpx" / "Tiger.pomdp")
-    other = read_pomdpx(data / "pomdpx" / "Tiger.pomdpx")
-    for x, y in zip((*one.T, *one.Z, one.start), (*other.T, *other.Z, other.start), strict=True):
-        assert np.array_equal(x, y)
-    every = np.indices((3, 2, 2, 2)).reshape(4, -1)
-    assert np.array_equal(one.reward(*every), other.reward(*every))
-    assert (list(one.actions), list(one.labels)) == (list(other.actions), list(other.labels))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import models
 
-from latentmdp import LatentMDP, evaluate, load, make
+from latentmdp import LatentMDP, evaluate, make
 from latentmdp.planning import baselines
 
 
@@ -99,21 +99,3 @@ def test_qmdp_with_memory_uses_what_it_sees():
     markov = evaluate(model, baselines.qmdp(model)).value
     memory = evaluate(model, baselines.qmdp_memory(model)).value
     assert markov <= memory <= baselines.knowing_the_context(model) + 1e-12
-
-
-@pytest.mark.parametrize(("horizon", "wsu", "mean", "known"), [
-    (50, 203.6191, 201.8702, 210.6003), (150, 206.1246, 204.0194, 213.2828),
-])  # fmt: skip
-def test_riverswim_references(data, horizon, wsu, mean, known):
-    """Trained on one file, evaluated on the other; values from the README beside the data."""
-    train = load(data / "riverswim" / "train.npz", observe_rewards=False, horizon=horizon)
-    test = load(data / "riverswim" / "test.npz", observe_rewards=False, horizon=horizon)
-    for policy, value in (
-        (baselines.weight_select_update(train), wsu),
-        (baselines.mean_model(train), mean),
-    ):
-        assert evaluate(test, policy).value == pytest.approx(value, abs=1e-4)
-    assert baselines.knowing_the_context(test) == pytest.approx(known, abs=1e-4)
-    if horizon == 50:
-        trained = evaluate(train, baselines.weight_select_update(train)).value
-        assert trained == pytest.approx(200.1847, abs=1e-4)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import PUBLISHED
 from strategies import random_model
 
 import latentmdp as lm
@@ -22,7 +21,6 @@ from latentmdp.planning.history.planner import HISTORY_METHODS, plan_history
 from latentmdp.planning.history.search import Allowed
 from latentmdp.policy.graph import PolicyGraph
 
-DATA = PUBLISHED / "planning"
 TOLERANCE = 1e-9
 SEARCHES = ("grid", "layers")
 LARGER = {  # too large to close at once by the search they suit
@@ -250,9 +248,7 @@ OPTIMA = {"maze_n5_M4": 0.9273801902, "maze_n7_M8": 0.9107162104}
 @pytest.mark.parametrize("name", OPTIMA)
 def test_published_mazes(name):
     """Exact optima by a specialised programme over subsets of goals (horizon long enough)."""
-    if not DATA.is_dir():
-        pytest.skip(f"published models are not at {DATA}")
-    model = lm.load(DATA / f"{name}.npz", observe_rewards=False)
+    model = lm.datasets.load(name)
     plan = plan_history(model, gap=1e-3)
     assert plan.status == "gap"
     assert plan.lower <= OPTIMA[name]

@@ -335,19 +335,6 @@ def test_progress_is_the_history(planner):
     assert all(a[2] <= a[3] + 1e-12 for a in seen)
 
 
-def test_the_published_problem(data):
-    """Four candidate models, discount 0.9: an independent run at H = 200 gave 41.828 to 41.829."""
-    model = lm.load(data / "pomdpx" / "2states2actions.pomdpx")
-    plan = lm.plan(model, gap=1e-3)
-    check(model, plan)
-    assert plan.status == "gap"
-    assert plan.lower <= 41.829
-    assert plan.upper >= 41.828
-    page = lm.plan(model, gap=1e-3, max_nodes=40, time_limit=20)
-    assert page.policy.N <= 40
-    assert page.lower >= 0.99 * plan.lower
-
-
 def test_random_observed_rewards():
     """A bet that wins with probability 0.8 or 0.2, or 0.4 for sure: looking pays."""
     rows = [

@@ -439,21 +439,6 @@ def test_little_memory_is_a_status():
     assert found.lower <= found.upper
 
 
-def test_riverswim_of_su_and_petrik(data):
-    """Reference values of the published problem; see the README beside it."""
-    from latentmdp import load
-
-    train = load(data / "riverswim" / "train.npz", observe_rewards=False)
-    test = load(data / "riverswim" / "test.npz", observe_rewards=False)
-    found = plan(train, "markov", gap=0.01)
-    assert found.status == "gap"
-    assert found.lower >= 201.4190
-    assert evaluate(test, found.policy).value == pytest.approx(204.7445, abs=1e-4)
-    longer = plan(train.replace(horizon=150), "markov", method="ascent", work_limit=40_000_000)
-    assert longer.lower >= 203.9266  # what ascent alone finds; kicks find more
-    assert evaluate(test.replace(horizon=150), longer.policy).value >= 207.2855
-
-
 @pytest.mark.parametrize("factor", [markov_view_module.HASH_FACTOR, np.uint64(0)])
 def test_first_equal_rows_are_found_also_where_hashes_collide(monkeypatch, factor):
     """With the factor 0 all hashes are equal."""

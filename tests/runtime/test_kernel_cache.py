@@ -133,7 +133,7 @@ def test_ctrl_c_in_the_middle_of_a_compile_comes_after_it(monkeypatch):
 def test_kernels_load_where_text_is_ascii_by_default():
     code = (
         "import importlib, pkgutil, latentmdp.kernels as k\n"
-        "for module in pkgutil.iter_modules(k.__path__, k.__name__ + '.'):\n"
+        "for module in pkgutil.walk_packages(k.__path__, k.__name__ + '.'):\n"
         "    importlib.import_module(module.name)\n"
     )
     env = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -11,6 +11,7 @@ import pytest
 from places import SUPPORT
 from process_tree import wait_until
 from reader_writer import KINDS, models
+from study_kills import SMALL_STUDY
 
 import latentmdp as lm
 from latentmdp.commands import cli
@@ -64,13 +65,6 @@ def test_a_run_that_is_replaced_between_its_two_files(tmp_path, monkeypatch):
         load_run(tmp_path)
 
 
-STUDY = """
-algorithms = ["random", "greedy"]
-episodes = 2000
-seeds = {seeds}
-keep = ["runs"]
-models = ["bandit:arms=2,contexts=2,horizon=2"]
-"""
 NOTHING = ("at least one finished run", "must hold runs", "there is none")
 
 
@@ -142,11 +136,13 @@ def looked_at(path: Path, *options: str) -> Reader:
 
 def test_a_study_that_is_read_while_it_runs(tmp_path):
     path = tmp_path / "s.toml"
-    path.write_text(STUDY.format(seeds=20))
+    path.write_text(SMALL_STUDY.format(seeds=20))
     reader = looked_at(path, "--jobs", "1")
     assert reader.looks >= 2
     assert len(lm.load_runs(tmp_path / "s")) == 40
-    path.write_text(STUDY.format(seeds=20).replace('["runs"]', '["runs", "tables", "audits"]'))
+    path.write_text(
+        SMALL_STUDY.format(seeds=20).replace('["runs"]', '["runs", "tables", "audits"]')
+    )
     looked_at(path, "--jobs", "1")  # all runs are done again, into the same folders
     assert cli.run(["study", "report", str(path)]) == 0
 
@@ -158,7 +154,7 @@ def test_a_study_on_dask_whose_workers_and_scheduler_are_killed_is_read(tmp_path
     from dask_cluster import Cluster
 
     path = tmp_path / "s.toml"
-    path.write_text(STUDY.format(seeds=150))
+    path.write_text(SMALL_STUDY.format(seeds=150))
     reader = Reader(path)
     reader.start()
     try:

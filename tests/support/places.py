@@ -6,4 +6,3 @@ SUPPORT = Path(__file__).parent
 ROOT = SUPPORT.parents[1]
 EXAMPLES = ROOT / "examples"
 DOCS = ROOT / "docs"
-PUBLISHED = ROOT.parent / "shared" / "data"  # problems of others, which may not be copied

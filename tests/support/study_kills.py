@@ -15,6 +15,13 @@ from process_tree import Command
 import latentmdp as lm
 
 HERE = SUPPORT
+SMALL_STUDY = """
+algorithms = ["random", "greedy"]
+episodes = 2000
+seeds = {seeds}
+keep = ["runs"]
+models = ["bandit:arms=2,contexts=2,horizon=2"]
+"""
 WORKER = "latentmdp.experiments.worker"
 SIGKILL = "it was ended by SIGKILL"
 # runs of a few hundredths of a second, and learners that leave checkpoints on the way

@@ -27,7 +27,7 @@ def datasets_command(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List published problems: where they come from, values of others, our brackets."""
+    """List benchmark problems: where they come from, values of others, our brackets."""
     from latentmdp.datasets import DATASETS, dataset, facts
 
     chosen = list(DATASETS.values()) if name is None else [dataset(name)]
@@ -35,11 +35,16 @@ def datasets_command(
         print_json({"datasets": [facts(found) for found in chosen]})
         return
     if name is None:
+        included = {True: "yes", False: "no"}
         rows = [
-            (x.name, x.licence, x.published[0].value, x.bracket[0], x.bracket[1]) for x in chosen
+            (x.name, x.licence, included[x.included], x.published[0].value, *x.bracket)
+            for x in chosen
         ]
-        print_table(("name", "licence", "published", "our lower", "our upper"), rows)
-        print_text("In full: latentmdp datasets NAME. In Python: lm.datasets.load(NAME, PATH).")
+        print_table(("name", "licence", "included", "published", "our lower", "our upper"), rows)
+        print_text(
+            "In full: latentmdp datasets NAME. In Python: lm.datasets.load(NAME), with the path of "
+            "the file where it is not included."
+        )
         return
     (found,) = chosen
     lines = [("title", found.title), ("source", found.source), ("licence", found.licence)]

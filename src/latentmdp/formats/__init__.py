@@ -47,7 +47,7 @@ class Format(NamedTuple):
 
 def _late(name: str) -> Callable[..., Any]:
     """A function `module.function` of this package, imported at first use: SciPy loads slowly."""
-    module, function = name.split(".")
+    module, function = name.rsplit(".", 1)
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(f"latentmdp.formats.{module}"), function)(*arguments)
@@ -59,14 +59,14 @@ MODEL_FORMATS = {
     ".npz": Format(load_npz, save_npz),
     ".json": Format(load_json, save_json),
     ".csv": Format(load_csv, save_csv),
-    ".pomdpx": Format(_late("from_pomdp.load_pomdpx"), _late("pomdpx_write.save_pomdpx")),
-    ".pomdp": Format(_late("from_pomdp.load_pomdp"), _late("pomdp_text_write.save_pomdp")),
+    ".pomdpx": Format(_late("pomdp.read.load_pomdpx"), _late("pomdp.pomdpx_write.save_pomdpx")),
+    ".pomdp": Format(_late("pomdp.read.load_pomdp"), _late("pomdp.text_write.save_pomdp")),
 }
 POLICY_FORMATS = {
     ".npz": Format(load_policy_npz, save_policy_npz),
     ".json": Format(load_policy_json, save_policy_json),
     ".csv": Format(load_policy_csv, save_policy_csv),
-    ".policyx": Format(_late("policyx.load_policyx"), None),
+    ".policyx": Format(_late("pomdp.policyx.load_policyx"), None),
 }
 ENDINGS = tuple(MODEL_FORMATS)
 POMDP_ENDINGS = (".pomdpx", ".pomdp")

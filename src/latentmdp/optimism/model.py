@@ -1,7 +1,7 @@
 """`OptimisticModel`: what an optimistic planner needs, as data.
 
 Counts become coefficients (`confidence.py`), coefficients become arrays in the rows' layout, and
-two kernels (`kernels/optimism/bonus.py`, `optimistic_interval.py`) read them. Nothing here knows
+two kernels (`kernels/optimism/bonus.py`, `interval.py`) read them. Nothing here knows
 which algorithm it serves, and the true transition probabilities are never read.
 """
 

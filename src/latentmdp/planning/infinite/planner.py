@@ -1,6 +1,6 @@
 """The best policy with memory where there is no last step: a stationary controller with bounds.
 
-A search over exact beliefs (`stationary_search.py`) stands on belief grids (`stationary_grid.py`).
+A search over exact beliefs (`search.py`) stands on belief grids (`belief_grid.py`).
 Whenever it is stopped, `lower` is the exact value of the finite controller that is handed out, by a
 linear system, and `upper` bounds every policy: no tail is cut off on either side.
 """
