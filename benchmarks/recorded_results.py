@@ -62,7 +62,9 @@ def policy_bits(policy: Any) -> Any:
 
 def plan_bits(plan: Any) -> Results:
     names = ("lower", "upper", "status", "method", "nodes", "work")
-    return {name: bits(getattr(plan, name)) for name in names} | {"policy": policy_bits(plan.policy)}
+    return {name: bits(getattr(plan, name)) for name in names} | {
+        "policy": policy_bits(plan.policy)
+    }
 
 
 def evaluation_bits(evaluation: Any) -> Results:
@@ -115,7 +117,9 @@ def plans() -> Results:
             plan = lm.plan(endless, kind, gap=1e-3, time_limit=None, work_limit=200_000)
             found[f"plan endless {name} {kind}"] = plan_bits(plan)
             found[f"evaluate endless {name} {kind}"] = evaluation_bits(lm.evaluate(endless, plan))
-        plan = lm.plan(endless, max_nodes=2 * endless.S, gap=1e-2, time_limit=None, work_limit=100_000)
+        plan = lm.plan(
+            endless, max_nodes=2 * endless.S, gap=1e-2, time_limit=None, work_limit=100_000
+        )
         found[f"plan endless {name} of few nodes"] = plan_bits(plan)
     return found
 
