@@ -1,8 +1,8 @@
 """Results of the public functions as bits, to compare two versions of the code.
 
-`python benchmarks/recorded_results.py write FILE` records them; `python benchmarks/recorded_results.py
-compare FILE` records them again and lists every value that differs. Limits are on work, never on
-time, so that equal code gives equal bits.
+`python benchmarks/recorded_results.py write FILE` records them; with `compare FILE` they are
+computed again, and every value that differs is listed. Limits are on work, never on time, so that
+equal code gives equal bits.
 """
 
 import hashlib
