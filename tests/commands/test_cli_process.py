@@ -55,7 +55,7 @@ def assert_interrupted(code, stdout=""):
 def test_ctrl_c_in_a_process():
     code = (
         "import os, signal, sys\n"
-        "from latentmdp import cli\n"
+        "from latentmdp.commands import cli\n"
         "import latentmdp.commands.show as show\n"
         "show.read_model = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.argv = ['latentmdp', 'show', 'maze']\n"
@@ -82,7 +82,7 @@ def test_ctrl_c_while_modules_are_loaded():
 def test_ctrl_c_that_a_callback_swallows_is_sent_again():
     code = (
         "import ctypes, os, signal, sys, time\n"
-        "from latentmdp import cli\n"
+        "from latentmdp.commands import cli\n"
         "import latentmdp.commands.show as show\n"
         "def interrupted(*_):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
@@ -112,7 +112,7 @@ def test_ctrl_c_while_planning_ends_a_command_that_would_go_on(command, tmp_path
         given["report"] = [str(tmp_path / "run"), "--out", str(tmp_path / "page.html")]
     code = (
         "import os, signal, sys, threading\n"
-        "from latentmdp import cli\n"
+        "from latentmdp.commands import cli\n"
         "from importlib import import_module\n"
         "module = import_module('latentmdp.planning.plan')\n"
         "for name in ('plan_history', 'plan_markov'):\n"

@@ -22,7 +22,7 @@ def test_import_loads_nothing_heavy():
 
 
 def test_help_loads_nothing_heavy():
-    assert loaded_by("from latentmdp import cli; cli.run(['--help'])") == []
+    assert loaded_by("from latentmdp.commands import cli; cli.run(['--help'])") == []
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_help_loads_nothing_heavy():
     [
         "import latentmdp; latentmdp.LatentMDP, latentmdp.PolicyGraph, latentmdp.evaluate",
         "import latentmdp; latentmdp.load, latentmdp.save, latentmdp.make('maze')",
-        "from latentmdp import cli; cli.run(['show', 'maze', '--json'])",
+        "from latentmdp.commands import cli; cli.run(['show', 'maze', '--json'])",
     ],
 )
 def test_models_load_numpy_and_no_more(code):
