@@ -12,7 +12,6 @@ _HOME = {
     "ModelError": "errors",
     "LatentMDP": "model.latent_mdp",
     "Layout": "model.labels",
-    "TimedLatentMDP": "model.timed",
     "PolicyGraph": "policy.graph",
     "transfer": "policy.transfer",
     "Cursor": "policy.cursor",
@@ -98,7 +97,6 @@ if TYPE_CHECKING:
     from latentmdp.learning.run import Run, load_run
     from latentmdp.model.labels import Layout
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.model.timed import TimedLatentMDP
     from latentmdp.optimism import optimistic_plan, pessimistic_plan, pessimistic_value
     from latentmdp.planning.plan import Plan, plan
     from latentmdp.policy.belief import initial_belief, reach_weights, update_belief

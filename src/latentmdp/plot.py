@@ -29,7 +29,7 @@ from latentmdp.drawing.grid import draw_grid, grid_places
 from latentmdp.drawing.policies import action_directions
 from latentmdp.errors import ModelError
 from latentmdp.experiments.learner_curves import RunCurve, curves_by_learner, is_study
-from latentmdp.model.either_kind import AnyModel, ordinary, pictured, place
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import reach_weights
 from latentmdp.policy.graph import PolicyGraph, fitted
 
@@ -241,7 +241,7 @@ def belief(
     beliefs: ArrayLike,
     ax: "Axes | None" = None,
     *,
-    model: AnyModel | None = None,
+    model: LatentMDP | None = None,
     true: int | None = None,
 ) -> "Axes":
     """Belief over the steps of an episode, stacked: `beliefs (steps, M)`; `true` gets hatched."""
@@ -262,7 +262,7 @@ def belief(
 
 
 def maze(
-    model: AnyModel,
+    model: LatentMDP,
     policy: PolicyGraph | None = None,
     step: int = 0,
     visits: ArrayLike | None = None,
@@ -275,7 +275,7 @@ def maze(
     """
     from matplotlib.patches import Rectangle  # loads slowly
 
-    model = pictured(model)
+    model = model.mean_over_steps()
     if model.layout is None:
         raise ModelError("maze needs a model with a layout; this one has none")
     rows, columns = model.layout.shape
@@ -307,7 +307,7 @@ def maze(
     return ax
 
 
-def _shares(model: AnyModel, visits: ArrayLike) -> np.ndarray:
+def _shares(model: LatentMDP, visits: ArrayLike) -> np.ndarray:
     """Shades from 0 to 1, by the logarithm of visits."""
     array = np.asarray(visits, dtype=float)
     if array.shape != (model.S,) or not (array >= 0).all():
@@ -323,7 +323,7 @@ def _shares(model: AnyModel, visits: ArrayLike) -> np.ndarray:
 
 def policy_graph(
     policy: PolicyGraph,
-    model: AnyModel | None = None,
+    model: LatentMDP | None = None,
     ax: "Axes | None" = None,
     *,
     max_nodes: int = 60,
@@ -387,22 +387,20 @@ def _columns(policy: PolicyGraph) -> np.ndarray:
 
 
 def _edges(
-    policy: PolicyGraph, model: AnyModel | None, kept: np.ndarray
+    policy: PolicyGraph, model: LatentMDP | None, kept: np.ndarray
 ) -> list[tuple[int, int, float]]:
     """`(node, successor, line width)`."""
     if model is None:
         owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
         return [(int(n), int(to), 0.7) for n, to in zip(owner, policy.node, strict=True)]
-    g, rows = reach_weights(model, policy), ordinary(model)
+    g = reach_weights(model, policy)
     flow: dict[tuple[int, int], float] = {}
     for n in kept[~policy.ends_after(policy.step[kept])]:
         for m in np.flatnonzero(g[n]):
-            state = place(model, policy.step[n], policy.state[n])
-            row = (m * rows.S + state) * rows.A + policy.action[n]
-            i = np.arange(rows.indptr[row], rows.indptr[row + 1])
-            following = rows.next[i] % policy.S
-            successors = policy.successors(np.full(len(i), n), rows.symbol[i], following)
-            for to, p in zip(successors, rows.prob[i], strict=True):
+            row = model.row(policy.step[n], m, policy.state[n], policy.action[n])
+            i = np.arange(model.indptr[row], model.indptr[row + 1])
+            successors = policy.successors(np.full(len(i), n), model.symbol[i], model.next[i])
+            for to, p in zip(successors, model.prob[i], strict=True):
                 flow[int(n), int(to)] = flow.get((int(n), int(to)), 0.0) + g[n, m] * p
     return [(n, to, 0.3 + 2.5 * p) for (n, to), p in flow.items()]
 

@@ -21,8 +21,8 @@ from latentmdp.advice.saved import checked_state, digest_of, without_none
 from latentmdp.advice.values import BeliefValues, checked_belief
 from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, place
 from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.plan import Plan
 from latentmdp.policy.cursor import LEAST_BELIEF, belief_after, checked_available, symbol_seen
 from latentmdp.policy.graph import PolicyGraph
@@ -50,14 +50,14 @@ class Adviser:
 
     def __init__(
         self,
-        model: AnyModel,
+        model: LatentMDP,
         policy: Any,
         *,
         time_limit: float | None = TIME_LIMIT,
         work_limit: int = WORK_LIMIT,
         accept_unexpected: bool = False,
     ) -> None:
-        if not isinstance(model, AnyModel):
+        if not isinstance(model, LatentMDP):
             raise ModelError(f"an adviser needs a LatentMDP; it is a {type(model).__name__}")
         if time_limit is not None and not (_is_number(time_limit) and time_limit >= 0):
             raise ModelError(f"time_limit must be seconds, or None; it is {time_limit!r}")
@@ -109,13 +109,15 @@ class Adviser:
         next_state: int | str,
         action: int | str | None = None,
         reward: float | None = None,
+        reading: int | str | None = None,
         *,
         accept_unexpected: bool | None = None,
     ) -> int | None:
         """What was seen, and what was done if it was not the advice; returns the next action.
 
-        None: the episode is over. States and actions are numbers or names. `reward` is needed
-        where rewards are seen and contexts that are still possible pay differently.
+        None: the episode is over. States, actions and readings are numbers or names. `reward` is
+        needed where rewards are seen and contexts that are still possible pay differently,
+        `reading` where the model has readings.
 
         What no context that is still possible can show is refused. With `accept_unexpected` the
         belief becomes what this observation leaves of the contexts' weights by itself; what no
@@ -130,9 +132,14 @@ class Adviser:
             checked_available(self.model, self._step, self._state, done)
         if reward is not None and not isinstance(reward, (int, float, np.number)):
             raise ModelError(f"the reward must be a number; it is {reward!r}")
+        read = None
+        if reading is not None:
+            names = self.model.reading_names
+            read = number_of("reading", reading, self.model.readings, names)
         transition = self._state, done, nxt
         symbol = symbol_seen(
-            self.model, self._belief, self._step, transition, reward, accept_unexpected=accept,
+            self.model, self._belief, self._step, transition, reward, read,
+            accept_unexpected=accept,
         )  # fmt: skip
         found = belief_after(self.model, self._belief, self._step, transition, symbol)
         expected = found is not None
@@ -149,7 +156,7 @@ class Adviser:
             self._decide()
         else:
             graph = self._followed
-            self._node = graph.successor(node, symbol, self._place)
+            self._node = graph.successor(node, symbol, self._state)
             self._action = int(graph.action[self._node])
         return self._action
 
@@ -205,7 +212,7 @@ class Adviser:
         followed. Upper: it holds for every way to go on. NaN for actions that are unavailable.
         """
         advised = self._advised()
-        found = self._values.q_at(self._values_step, self._place, self._belief)
+        found = self._values.q_at(self._values_step, self._state, self._belief)
         if self._detour is not None and self._node is not None:
             following = self._detour.value(self._node, self._belief)
             found[advised, 0] = max(found[advised, 0], following)
@@ -252,7 +259,7 @@ class Adviser:
         return digest_of(self.model, self._graph)
 
     @classmethod
-    def from_state(cls, model: AnyModel, policy: Any, state: Mapping[str, Any]) -> "Adviser":
+    def from_state(cls, model: LatentMDP, policy: Any, state: Mapping[str, Any]) -> "Adviser":
         """An adviser that goes on where `state()` was taken, with the same advice."""
         found = checked_state(model, state)
         options = ("time_limit", "work_limit", "accept_unexpected")
@@ -276,7 +283,7 @@ class Adviser:
     def _is_here(self, node: int) -> bool:
         """Whether this node of what is followed is one of the present step, state and action."""
         graph, since = self._followed, 0 if self._detour is None else self._detour.origin.step
-        if not 0 <= node < graph.N or graph.state[node] != self._place:
+        if not 0 <= node < graph.N or graph.state[node] != self._state:
             return False
         step = 0 if graph.stationary else self._step - since
         return bool(graph.step[node] == step and graph.action[node] == self._action)
@@ -285,12 +292,12 @@ class Adviser:
 
     def _decide(self) -> None:
         """The action by the belief alone: look-ahead, or a new plan if that is worth more."""
-        ahead = self._values.q_at(self._values_step, self._place, self._belief)
+        ahead = self._values.q_at(self._values_step, self._state, self._belief)
         action = int(np.nanargmax(ahead[:, 0]))
         self._node, self._detour, self._action = None, None, action
         if self.time_limit == 0:
             return
-        origin = Origin(self._step, self._place, self._belief.copy())
+        origin = Origin(self._step, self._state, self._belief.copy())
         detour = self._planned(origin)
         self._upper = detour.plan.upper
         if detour.plan.lower > ahead[action, 0]:
@@ -305,11 +312,6 @@ class Adviser:
     def _followed(self) -> PolicyGraph:
         """The graph that `_node` is a node of."""
         return self._graph if self._detour is None else self._detour.plan.policy
-
-    @property
-    def _place(self) -> int:
-        """The current state as the rows of the model number it."""
-        return int(place(self.model, self._step, self._state))
 
     @property
     def _values_step(self) -> int:
@@ -334,7 +336,7 @@ class Adviser:
 
 
 def adviser(
-    model: AnyModel,
+    model: LatentMDP,
     policy: Any,
     *,
     time_limit: float | None = TIME_LIMIT,
@@ -348,7 +350,7 @@ def adviser(
     )  # fmt: skip
 
 
-def _upper_of_plan(model: AnyModel, policy: Any) -> float:
+def _upper_of_plan(model: LatentMDP, policy: Any) -> float:
     """What a plan for this very model proves of every policy, in an episode."""
     if isinstance(policy, Plan) and policy.policy_class == "history":
         return policy.upper if policy.model_digest == model.digest else np.inf

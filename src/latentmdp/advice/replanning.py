@@ -7,13 +7,12 @@ import numpy as np
 from latentmdp.advice.values import BeliefValues
 from latentmdp.csr import Floats
 from latentmdp.evaluation.alpha_vectors import AlphaVectors
-from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.planning.plan import Plan, plan_whole
 
 
 class Origin(NamedTuple):
-    """Where the rest of an episode begins; the state as the rows of the model number it."""
+    """Where the rest of an episode begins."""
 
     step: int
     state: int
@@ -36,16 +35,13 @@ def rest_of_episode(model: LatentMDP, origin: Origin) -> LatentMDP:
     """The model from a step, state and belief on."""
     first = np.zeros((model.M, model.S))
     first[:, origin.state] = 1.0
-    changes = {"w": origin.belief / origin.belief.sum(), "nu": first}
-    if not is_infinite(model.horizon):
-        changes["horizon"] = model.horizon - origin.step
-    return replaced(model, **changes)
+    return replaced(model.from_step(origin.step), w=origin.belief / origin.belief.sum(), nu=first)
 
 
 def plan_rest(
     values: BeliefValues, origin: Origin, time_limit: float | None, work_limit: int
 ) -> Detour:
     """Plan the rest of an episode, to the end or to a limit."""
-    model = rest_of_episode(values.rows, origin)
+    model = rest_of_episode(values.model, origin)
     found = plan_whole(model, "history", gap=None, time_limit=time_limit, work_limit=work_limit)
     return Detour(origin, model, found)

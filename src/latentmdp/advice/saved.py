@@ -7,12 +7,12 @@ from typing import Any
 from latentmdp.advice.values import checked_belief
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import LARGEST_WHOLE, TEXT, Table, fitting, number, truth, whole
-from latentmdp.model.either_kind import AnyModel, ordinary
 from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph
 
 ORIGIN: Table = {
-    "step": whole(high="last step"), "state": whole(below="places"),
+    "step": whole(high="last step"), "state": whole(below="S"),
     "belief": number("M", low=0.0, high=1.0 + 1e-6),
 }  # fmt: skip
 
@@ -25,9 +25,9 @@ STATE: Table = {
 }  # fmt: skip
 
 
-def checked_state(model: AnyModel, state: Any) -> dict[str, Any]:
+def checked_state(model: LatentMDP, state: Any) -> dict[str, Any]:
     """An adviser's state that can be trusted, with None for what is not in it."""
-    rows, infinite = ordinary(model), is_infinite(model.horizon)
+    infinite = is_infinite(model.horizon)
     last = LARGEST_WHOLE if infinite else int(model.horizon)
     sizes = {"M": model.M, "S": model.S, "A": model.A, "H": last}
     found: dict[str, Any] = dict.fromkeys(STATE)
@@ -38,14 +38,14 @@ def checked_state(model: AnyModel, state: Any) -> dict[str, Any]:
         raise ModelError("state.action must be there exactly where the episode is not over")
     found["planned_at"] = None
     if state.get("planned_at") is not None:
-        sizes |= {"last step": found["step"], "places": rows.S}
+        sizes |= {"last step": found["step"], "S": model.S}
         origin = fitting(state["planned_at"], ORIGIN, sizes, "state.planned_at.")
         belief = checked_belief(origin["belief"], model.M)
         found["planned_at"] = origin["step"], origin["state"], belief
     return found
 
 
-def digest_of(model: AnyModel, policy: PolicyGraph) -> str:
+def digest_of(model: LatentMDP, policy: PolicyGraph) -> str:
     """Of a model and a policy: a state is of no use with others."""
     found = hashlib.sha256(model.digest.encode())
     for name in POLICY_PARTS:

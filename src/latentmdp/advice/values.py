@@ -15,7 +15,6 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.alpha_vectors import AlphaVectors, value_vectors
-from latentmdp.model.either_kind import AnyModel, place
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.baselines import context_values
@@ -34,7 +33,7 @@ class Following(NamedTuple):
     weight: Floats  # (n, M) probability of context and observation
 
 
-def q_values(model: AnyModel, policy: Any, step: int, state: int, belief: Any) -> Floats:
+def q_values(model: LatentMDP, policy: Any, step: int, state: int, belief: Any) -> Floats:
     """`(A, 2)` lower and upper bounds of the Q-values at a step, state and belief.
 
     The lower one can be had by the action and going on by these bounds, the belief carried on:
@@ -58,14 +57,9 @@ class BeliefValues:
     costs `A` times the observations, nodes and contexts.
     """
 
-    def __init__(self, model: AnyModel, policy: Any) -> None:
+    def __init__(self, model: LatentMDP, policy: Any) -> None:
         self.model = model
         self.vectors = AlphaVectors(model, policy)
-
-    @property
-    def rows(self) -> LatentMDP:
-        """The model, time-augmented if it is step-dependent."""
-        return self.vectors.model
 
     @cached_property
     def _contexts(self) -> tuple[Floats, Ints]:
@@ -73,10 +67,10 @@ class BeliefValues:
 
         `(1, M, S)` both, without a last step.
         """
-        if is_infinite(self.rows.horizon):
-            actions, values, _ = known_contexts(self.rows, lambda: False)
+        if is_infinite(self.model.horizon):
+            actions, values, _ = known_contexts(self.model, lambda: False)
             return values[None], actions[None]
-        return context_values(self.rows)
+        return context_values(self.model)
 
     @property
     def known(self) -> Floats:
@@ -89,7 +83,7 @@ class BeliefValues:
 
         `K` is 0 where this would not fit into `MOST_OWN_BYTES`.
         """
-        model, actions = self.rows, self._contexts[1]
+        model, actions = self.model, self._contexts[1]
         contexts = np.flatnonzero(model.w > 0.0)
         steps = len(actions)
         if 8 * steps * model.S * len(contexts) * model.M > MOST_OWN_BYTES:
@@ -105,7 +99,7 @@ class BeliefValues:
         return self._lower(*self._checked(step, state, belief))
 
     def _lower(self, step: int, state: int, weight: Floats) -> float:
-        own = self._own[0 if is_infinite(self.rows.horizon) else step, state]
+        own = self._own[0 if is_infinite(self.model.horizon) else step, state]
         best_node = self.vectors.best(step, state, weight)[0]
         return max(best_node, float(np.max(own @ weight, initial=-np.inf)))
 
@@ -114,26 +108,31 @@ class BeliefValues:
         return self.q_at(*self._checked(step, state, belief))
 
     def q_at(self, step: int, state: int, weight: Floats) -> Floats:
-        """`q` at a state as `rows` numbers it, for checked weights of the contexts."""
-        model = self.rows
+        """`q` for checked weights of the contexts."""
+        model = self.model
         found = np.full((model.A, 2), np.nan)
-        for action in model.actions_in(state):
+        for action in model.actions_in(state, step):
             found[action] = self._lower_and_upper(step, state, int(action), weight)
         return found
 
     def _lower_and_upper(
         self, step: int, state: int, action: int, weight: Floats
     ) -> tuple[float, float]:
-        model = self.rows
-        rewards = model.row_reward.reshape(model.sizes)[:, state, action]
+        model = self.model
+        last = step == model.H - 1
+        row = model.row(step, np.arange(model.M), state, action)
+        if last:
+            rewards = model.last_row_reward[row % (model.M * model.S * model.A)]
+        else:
+            rewards = model.row_reward[row]
         low = high = float(weight @ rewards)
         if is_infinite(model.horizon):
             later = 0
-        elif step == model.H - 1:
+        elif last:
             return low, high
         else:
             later = step + 1
-        seen = following(model, state, action, weight)
+        seen = following(model, step, state, action, weight)
         for nxt, after in zip(seen.next.tolist(), seen.weight, strict=True):
             low += model.discount * self._lower(later, nxt, after)
             high += model.discount * float(after @ self.known[later, :, nxt])
@@ -149,13 +148,13 @@ class BeliefValues:
         weight = checked_belief(belief, model.M)
         if abs(weight.sum() - 1.0) > BELIEF_TOLERANCE:
             raise ModelError(f"the belief must sum to 1; it sums to {weight.sum():.6g}")
-        return int(step), int(place(model, step, state)), weight
+        return int(step), int(state), weight
 
 
-def following(model: LatentMDP, state: int, action: int, weight: Floats) -> Following:
+def following(model: LatentMDP, step: int, state: int, action: int, weight: Floats) -> Following:
     """What can be observed after the action, in the contexts of positive weight."""
     contexts = np.flatnonzero(weight > 0.0)
-    rows = (contexts * model.S + state) * model.A + action
+    rows = model.row(step, contexts, state, action)
     length = model.indptr[rows + 1] - model.indptr[rows]
     outcome = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     outcome += np.repeat(model.indptr[rows], length)

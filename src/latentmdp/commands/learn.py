@@ -177,7 +177,6 @@ def learn_command(
 ) -> None:
     """Learn in a model: the regret of the paper's algorithms, computed and not estimated."""
     from latentmdp.learning.saved.folder import locked
-    from latentmdp.model.either_kind import ordinary
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
@@ -193,7 +192,7 @@ def learn_command(
         else:
             found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
-            found = ordinary(found) if unroll else found
+            found = found.time_augmented() if unroll and found.changes_with_step else found
             many = seeds is not None
             asked: dict[str, Any] = {
                 "algorithm": algorithm, "episodes": episodes, "policy_class": policy_class,

@@ -115,14 +115,13 @@ def plan_command(
     json: AsJson = False,
 ) -> None:  # fmt: skip
     """Plan in a known model: a policy, its exact value, and a bound on its whole class."""
-    from latentmdp.planning.costs import negated
     from latentmdp.planning.plan import plan
 
     _check_out(out, policy_class)
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found, units = in_units(found, user_units)
     if minimize:
-        found = negated(found)
+        found = found.negated()
     options: dict[str, Any] = {
         "gap": _parse_gap(gap, "0.0001" if compare else "0.01"), "time_limit": time_limit,
         "work_limit": work_limit, "memory_limit": memory_limit, "seed": seed,

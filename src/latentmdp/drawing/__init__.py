@@ -13,8 +13,7 @@ from latentmdp.drawing.diagram import draw_diagram, draw_matrix, is_readable
 from latentmdp.drawing.grid import draw_grid
 from latentmdp.drawing.policies import draw_policy
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["draw_model", "draw_policy", "save_picture"]
 
 
-def draw_model(model: AnyModel, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
+def draw_model(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """The model's picture: its grid, else a diagram of its states, else a transition matrix.
 
     `context=None` shows all contexts together (candidate goals on a grid, else the mixture, whose
     probabilities and rewards are averages by weight), a number that context alone. A step-dependent
     model is averaged over its steps.
     """
-    if isinstance(model, TimedLatentMDP):
+    if model.steps > 1:
         ax = draw_model(model.mean_over_steps(), context, ax)
         ax.set_title(f"{ax.get_title()}\naverage of its steps", fontsize=10)
         return ax
@@ -44,7 +43,7 @@ def draw_model(model: AnyModel, context: int | None = None, ax: "Axes | None" = 
 
 
 def save_picture(
-    model: AnyModel,
+    model: LatentMDP,
     path: str | Path,
     policy: PolicyGraph | None = None,
     step: int = 0,

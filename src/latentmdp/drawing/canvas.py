@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latentmdp.errors import ModelError, printable
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ def write(figure: "Figure | None", path: str | Path) -> Path:
     return path
 
 
-def state_name(model: AnyModel, state: int) -> str:
+def state_name(model: LatentMDP, state: int) -> str:
     """The state's name, or its number."""
     return printable(model.state_names[state]) if model.state_names else str(state)
 
 
-def action_name(model: AnyModel, action: int) -> str:
+def action_name(model: LatentMDP, action: int) -> str:
     """The action's name, or its number."""
     return printable(model.action_names[action]) if model.action_names else str(action)
 
 
-def context_name(model: AnyModel, context: int) -> str:
+def context_name(model: LatentMDP, context: int) -> str:
     """The context's name, or its number."""
     return printable(model.context_names[context]) if model.context_names else f"context {context}"
 
@@ -72,7 +72,7 @@ def mark_letter(index: int) -> str:
     return chr(ord("A") + index) if index < 26 else ""
 
 
-def sizes_title(model: AnyModel, context: int | None) -> str:
+def sizes_title(model: LatentMDP, context: int | None) -> str:
     """One line of sizes for a picture's title."""
     contexts = (
         _count(model.M, "context") if context is None else drawn(context_name(model, context))
@@ -85,7 +85,7 @@ def sizes_title(model: AnyModel, context: int | None) -> str:
     return ", ".join((contexts, *sizes))
 
 
-def averaged_title(model: AnyModel, context: int | None) -> str:
+def averaged_title(model: LatentMDP, context: int | None) -> str:
     """The sizes, and that several contexts are averaged."""
     line = sizes_title(model, context)
     several = context is None and model.M > 1

@@ -7,7 +7,6 @@ import numpy as np
 from latentmdp.drawing.canvas import BLUE, FAINT, action_name, drawn, new_axes, state_name
 from latentmdp.drawing.grid import cell_font, draw_grid, grid_places
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, pictured
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import reach_weights
 from latentmdp.policy.graph import PolicyGraph, fitted
@@ -19,7 +18,7 @@ _MAX_ROWS = 30
 
 
 def draw_policy(
-    model: AnyModel, policy: PolicyGraph, step: int, ax: "Axes | None" = None
+    model: LatentMDP, policy: PolicyGraph, step: int, ax: "Axes | None" = None
 ) -> "Axes":
     """What the policy does at this step (from 0) and how likely it is to be where.
 
@@ -34,14 +33,14 @@ def draw_policy(
         raise ModelError(f"step must be between 0 and {policy.H - 1}; it is {step}")
     share = action_shares(model, policy, step)
     default = policy.action[policy.default[step]]
-    model = pictured(model)
+    model = model.mean_over_steps()
     when = "at every step" if policy.stationary else f"at step {step} (from 0)"
     if model.layout is not None:
         return _arrows(model, share, default, when, ax)
     return _table(model, share, when, ax)
 
 
-def action_shares(model: AnyModel, policy: PolicyGraph, step: int) -> np.ndarray:
+def action_shares(model: LatentMDP, policy: PolicyGraph, step: int) -> np.ndarray:
     """P(in state s and playing action a at this step), (S, A); discounted shares of all steps."""
     policy = fitted(model, policy)
     reach = reach_weights(model, policy).sum(axis=1)

@@ -16,7 +16,6 @@ from latentmdp.drawing.canvas import (
 )
 from latentmdp.drawing.diagram import diagram_places, is_readable
 from latentmdp.drawing.grid import cell_font, grid_places
-from latentmdp.model.either_kind import AnyModel, pictured
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP
 
@@ -26,8 +25,8 @@ _MAX_LISTED = 40
 class Renderer:
     """Draws frames of one model; the picture's background is drawn once and kept."""
 
-    def __init__(self, model: AnyModel) -> None:
-        self.model = pictured(model)
+    def __init__(self, model: LatentMDP) -> None:
+        self.model = model.mean_over_steps()
         self._scenes: dict[int | None, _Scene] = {}
 
     def text(

@@ -9,7 +9,7 @@ from gymnasium.error import ResetNeeded
 from latentmdp.builtin_domains import make
 from latentmdp.environments.rendering import Renderer
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, ordinary, place
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.sampling import Sampler
 
 
@@ -32,7 +32,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
 
-    def __init__(self, model: AnyModel | str, render_mode: str | None = None) -> None:
+    def __init__(self, model: LatentMDP | str, render_mode: str | None = None) -> None:
         if isinstance(model, str):
             model = make(model)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -41,8 +41,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = gym.spaces.Discrete(model.S)
         self.action_space = gym.spaces.Discrete(model.A)
-        self._rows = ordinary(model)
-        self._sampler = Sampler(self._rows)
+        self._sampler = Sampler(model)
         self._renderer = Renderer(model) if render_mode else None
         self._step = -1  # no episode yet
         self._context = self._state = 0
@@ -64,11 +63,9 @@ class LatentMDPEnv(gym.Env[Any, Any]):
 
     def _mask(self) -> dict[str, Any]:
         """`action_mask (A,)` of the current state, if any action is unavailable anywhere."""
-        allowed = self._rows.allowed
-        if allowed is None:
+        if self.model.allowed is None:
             return {}
-        state = place(self.model, self._step, self._state)
-        return {"action_mask": allowed[state].astype(np.int8)}
+        return {"action_mask": self.model.allowed_at(self._step)[self._state].astype(np.int8)}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """One step; the last one (the horizon's) is truncated and its info has the context."""
@@ -76,20 +73,22 @@ class LatentMDPEnv(gym.Env[Any, Any]):
             raise ResetNeeded("call reset() before step(): no episode is under way")
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
-        model, a = self._rows, int(action)
-        state = place(self.model, self._step, self._state)
-        if model.allowed is not None and not model.allowed[state, a]:
+        model, a = self.model, int(action)
+        if not model.allowed_at(self._step)[self._state, a]:
+            available = ", ".join(map(str, model.actions_in(self._state, self._step)))
             raise ModelError(
                 f"action {a} must be available in state {self._state}; it is not (available are "
-                f"{', '.join(map(str, model.actions_in(state)))}: see info['action_mask'])"
+                f"{available}: see info['action_mask'])"
             )
-        row = (self._context * model.S + state) * model.A + a
+        row = model.row(self._step, self._context, self._state, a)
         first, last = model.indptr[row], model.indptr[row + 1]
         u = self.np_random.random()
         i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")
         reward = float(model.reward[i])
-        self._state = int(model.next[i]) % self.model.S
+        self._state = int(model.next[i])
         self._step += 1
+        if self._step == model.horizon and model.terminal is not None:
+            reward += model.discount * float(model.terminal[self._context, self._state])
         self._action, self._total = a, self._total + reward
         info: dict[str, Any] = {"symbol": int(model.symbol[i]), **self._mask()}
         over = self._step == model.horizon
@@ -111,7 +110,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         return self._renderer.picture(*frame, known)
 
 
-def forced_context(model: AnyModel, options: dict[str, Any] | None) -> Any:
+def forced_context(model: LatentMDP, options: dict[str, Any] | None) -> Any:
     """The context that `options` asks for (a number, or an array for batches), checked; or None."""
     options = options or {}
     for name in options:

@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from latentmdp.builtin_domains import make
 from latentmdp.environments.single import forced_context
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, ordinary, place
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.sampling import Sampler
 
 
@@ -29,7 +29,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        model: AnyModel | str,
+        model: LatentMDP | str,
         num_envs: int = 1,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
@@ -45,8 +45,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = gym.spaces.Discrete(model.A)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rows = ordinary(model)
-        self._sampler = Sampler(self._rows)
+        self._sampler = Sampler(model)
         self._context = np.zeros(num_envs, dtype=np.int64)
         self._state = np.zeros(num_envs, dtype=np.int64)
         self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
@@ -123,12 +122,19 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     def _advance(self, a: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
         u = self.np_random.random(self.num_envs)
         step = self._steps if self._common_step is None else self._common_step
-        i = self._sampler.outcome(self._context, place(self.model, step, self._state), a, u)
-        self._state = self._rows.next[i]
-        if self._rows is not self.model:
-            self._state = self._state % self.model.S
-        infos = {"symbol": self._rows.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
-        return self._rows.reward[i], infos
+        model = self.model
+        i = self._sampler.outcome(self._context, self._state, a, u, self._within(step))
+        self._state = model.next[i]
+        infos = {"symbol": model.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
+        reward = model.reward[i]
+        if model.terminal is not None:
+            after = model.discount * model.terminal[self._context, self._state]
+            reward = reward + np.where(np.asarray(step) == model.horizon - 1, after, 0.0)
+        return reward, infos
+
+    def _within(self, step: Any) -> Any:
+        """The step, of episodes that are over the last one (their draw is not used)."""
+        return np.minimum(step, self.model.horizon - 1) if self.model.steps > 1 else 0
 
     def _finish(
         self, reward: np.ndarray, never: np.ndarray, over: np.ndarray, infos: dict[str, Any]
@@ -154,11 +160,11 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _masks(self, which: np.ndarray) -> dict[str, Any]:
         """Masks of the current states of these episodes, if any action is unavailable anywhere."""
-        allowed = self._rows.allowed
-        if allowed is None:
+        if self.model.allowed is None:
             return {}
         step = self._steps if self._common_step is None else self._common_step
-        masks = np.where(which[:, None], allowed[place(self.model, step, self._state)], False)
+        allowed = self.model.allowed_at(self._within(step), self._state)
+        masks = np.where(which[:, None], allowed, False)
         return {"action_mask": masks.astype(np.int8), "_action_mask": which.copy()}
 
     def _start(self, chosen: np.ndarray, forced: np.ndarray | None) -> None:
@@ -181,15 +187,16 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             )
         if (a < 0).any() or (a >= self.model.A).any():
             raise ModelError(f"actions must be between 0 and {self.model.A - 1}; found {a!r}")
-        if self._rows.allowed is not None:
-            self._check_available(a, self._rows.allowed)
+        if self.model.allowed is not None:
+            self._check_available(a)
         return a
 
-    def _check_available(self, a: np.ndarray, allowed: np.ndarray) -> None:
+    def _check_available(self, a: np.ndarray) -> None:
         """Refuse unavailable actions; episodes that are over ignore theirs."""
         steps = self._steps if self._common_step is None else np.full(a.size, self._common_step)
         under_way = (steps >= 0) & (steps < self.model.horizon)
-        bad = under_way & ~allowed[place(self.model, np.maximum(steps, 0), self._state), a]
+        allowed = self.model.allowed_at(self._within(np.maximum(steps, 0)), self._state)
+        bad = under_way & ~allowed[np.arange(a.size), a]
         if bad.any():
             i = int(np.argmax(bad))
             raise ModelError(

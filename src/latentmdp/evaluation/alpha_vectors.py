@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.policy.folding import on_rows
-from latentmdp.policy.graph import PolicyGraph
+from latentmdp.policy.graph import PolicyGraph, as_policy
 
 
 def value_vectors(model: LatentMDP, policy: PolicyGraph) -> tuple[Floats, Floats]:
@@ -28,7 +26,8 @@ def value_vectors(model: LatentMDP, policy: PolicyGraph) -> tuple[Floats, Floats
     alpha, variance = np.empty((2, policy.N, model.M))
     alpha_vectors(
         model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-        model.discount, policy_nodes(policy), np.empty(model.branching), alpha, variance,
+        model.stride, model.discount, model.terminal_or_zeros, policy_nodes(policy),
+        np.empty(model.branching), alpha, variance,
     )  # fmt: skip
     return alpha, variance
 
@@ -44,8 +43,8 @@ class AlphaVectors:
     (2, 0)
     """
 
-    def __init__(self, model: AnyModel, policy: Any) -> None:
-        self.model, self.policy = on_rows(model, policy)  # an ordinary model; the same nodes
+    def __init__(self, model: LatentMDP, policy: Any) -> None:
+        self.model, self.policy = model, as_policy(model, policy)
 
     @cached_property
     def alpha(self) -> Floats:

@@ -8,11 +8,10 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.alpha_vectors import value_vectors
-from latentmdp.model.either_kind import AnyModel, ordinary
 from latentmdp.model.horizons import needs_finite
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.units import NORMALISED, USER, Conversion
-from latentmdp.policy.folding import fold_by_step, on_rows
+from latentmdp.policy.graph import as_policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +84,7 @@ class Evaluation:
         )
 
 
-def evaluate(model: AnyModel, policy: Any) -> Evaluation:
+def evaluate(model: LatentMDP, policy: Any) -> Evaluation:
     """Evaluate `policy` in `model`, exactly. `O(N M Gamma)`.
 
     The policy is a `PolicyGraph`, a `Plan`, or a table of actions `(H, S)` or `(S,)`.
@@ -99,7 +98,7 @@ def evaluate(model: AnyModel, policy: Any) -> Evaluation:
     True
     """
     given = getattr(policy, "policy", policy)
-    model, policy = on_rows(model, policy)
+    policy = as_policy(model, policy)
     alpha, var = value_vectors(model, policy)
     first, first_var = alpha[policy.root].T, var[policy.root].T  # (M, S)
     contexts = (model.nu * first).sum(axis=1)
@@ -117,19 +116,19 @@ def evaluate(model: AnyModel, policy: Any) -> Evaluation:
 
 
 def return_distribution(
-    model: AnyModel, policy: Any, max_atoms: int = 5_000_000
+    model: LatentMDP, policy: Any, max_atoms: int = 5_000_000
 ) -> tuple[Floats, Floats]:
     """`(totals, probabilities)` of an episode's total reward, ascending; exact.
 
     Follows all `(node, context, total so far)` forward; totals closer than rounding error merge.
     """
-    needs_finite(ordinary(model), "the distribution of the return")
-    model, policy = on_rows(model, policy)
+    needs_finite(model, "the distribution of the return")
+    policy = as_policy(model, policy)
     m, s = np.nonzero(model.w[:, None] * model.nu)
     node, prob, total = policy.root[s], model.w[m] * model.nu[m, s], np.zeros(len(m))
     tolerance = 2.0**-44 * max(1.0, abs(model.min_return), abs(model.max_return))
     for t in range(policy.H):
-        row = (m * model.S + policy.state[node]) * model.A + policy.action[node]
+        row = model.row(t, m, policy.state[node], policy.action[node])
         length = model.indptr[row + 1] - model.indptr[row]
         if length.sum() > max_atoms:
             raise ModelError(
@@ -141,6 +140,8 @@ def return_distribution(
         before, m = np.repeat(node, length), np.repeat(m, length)
         prob = np.repeat(prob, length) * model.prob[i]
         total = np.repeat(total, length) + model.discount**t * model.reward[i]
+        if t == policy.H - 1 and model.terminal is not None:
+            total += model.discount**policy.H * model.terminal[m, model.next[i]]
         if t < policy.H - 1:
             node = policy.successors(before, model.symbol[i], model.next[i])
         else:
@@ -156,20 +157,24 @@ def return_distribution(
     return total, prob
 
 
-def context_optimal(model: AnyModel) -> tuple[Floats, Ints]:
+def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     """`(values (H+1, M, S), actions (H, M, S))` of each context solved as an MDP of its own.
 
     What one could earn knowing the context: `sum w_m nu_m(s) values[0, m, s]` bounds every policy.
     """
     from latentmdp.kernels.policies import backward_induction  # Numba loads slowly
 
-    if isinstance(model, TimedLatentMDP):
-        values, actions = context_optimal(model.unrolled)
-        return fold_by_step(model, values), fold_by_step(model, actions)
     needs_finite(model, "context_optimal, which answers step by step,")
     value = np.zeros((model.H + 1, model.M, model.S))
+    value[model.H] = model.terminal_or_zeros
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(
-        model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount, value, best
-    )
-    return value, best if model.allowed is None else model.stand_in[np.arange(model.S), best]
+        model.indptr, model.next, model.prob, model.row_reward, model.A, model.stride,
+        model.discount, 0, value, best,
+    )  # fmt: skip
+    if model.allowed is None:
+        return value, best
+    if model.steps == 1:
+        return value, model.stand_in[np.arange(model.S), best]
+    at = np.ix_(np.arange(model.H), np.arange(model.M), np.arange(model.S))
+    return value, model.stand_in[at[0], at[2], best]

@@ -6,7 +6,6 @@ import numpy as np
 
 from latentmdp.csr import Array, Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, ordinary, place
 from latentmdp.model.horizons import checked_whole, needs_finite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.sampling import Sampler
@@ -21,13 +20,14 @@ BYTES_PER_STEP = 400  # of a table's row without its belief, while it is made
 
 
 def rollout(
-    model: AnyModel, policy: Any, episodes: int = 100, seed: int = 0, *, names: bool = False
+    model: LatentMDP, policy: Any, episodes: int = 100, seed: int = 0, *, names: bool = False
 ) -> "pd.DataFrame":
     """Draw episodes of `policy` (a plan, a policy or a table of actions) in `model`.
 
     One row per step, with the columns `episode, step, context, state, action, reward, next_state,
-    belief`, all counted from 0. `belief` is an array `(M,)`: what the agent can know of the context
-    before it acts. With `names`, contexts, states and actions have the model's names where it has
+    belief` (and `reading` before `belief` if the model has readings), all counted from 0. The last
+    step's reward includes what is received after it. `belief` is an array `(M,)`: what the agent
+    can know of the context before it acts. With `names`, contexts, states and actions have the model's names where it has
     some. The first episodes of a longer table are those of a shorter one with the same seed.
 
     >>> from latentmdp import make
@@ -38,9 +38,9 @@ def rollout(
     """
     import pandas as pd  # loads slowly
 
-    if not isinstance(model, AnyModel):
+    if not isinstance(model, LatentMDP):
         raise ModelError(f"rollout needs a LatentMDP; it was given a {type(model).__name__}")
-    needs_finite(ordinary(model), "rollout")
+    needs_finite(model, "rollout")
     episodes = checked_whole("episodes", episodes, 1)
     random = np.random.default_rng(np.random.SeedSequence(checked_whole("seed", seed, 0)))
     graph = as_policy(model, policy)
@@ -51,8 +51,7 @@ def rollout(
             "ask for fewer"
         )
     u = random.random((episodes, model.H + 2))  # by episode: a prefix does not depend on the rest
-    rows, S = ordinary(model), model.S
-    sampler, beliefs = Sampler(rows), _Beliefs(rows)
+    sampler, beliefs = Sampler(model), _Beliefs(model)
     context = sampler.context(u[:, 0])
     state = sampler.start(context, u[:, 1])
     belief = beliefs.first(state)
@@ -64,29 +63,35 @@ def rollout(
     held = np.empty((episodes, model.H, model.M))
     for t in range(model.H):
         action = graph.action[node]
-        number = place(model, t, state)
-        outcome = sampler.outcome(context, number, action, u[:, t + 2])
+        outcome = sampler.outcome(context, state, action, u[:, t + 2], t)
         columns["state"][:, t], columns["action"][:, t] = state, action
         columns["outcome"][:, t], held[:, t] = outcome, belief
         if t + 1 < model.H:
-            belief = beliefs.after(belief, number, action, outcome)
-            state = rows.next[outcome] % S
-            node = graph.successors(node, rows.symbol[outcome], state)
+            belief = beliefs.after(belief, t, state, action, outcome)
+            state = model.next[outcome]
+            node = graph.successors(node, model.symbol[outcome], state)
     held.flags.writeable = False
+    reward = model.reward[columns["outcome"]]
+    if model.terminal is not None:
+        last = model.next[columns["outcome"][:, -1]]
+        reward[:, -1] += model.discount * model.terminal[context, last]
     outcome = columns["outcome"].reshape(-1)
     named = _Names(model, names)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "episode": np.repeat(np.arange(episodes), model.H),
             "step": np.tile(np.arange(model.H), episodes),
             "context": named.contexts(np.repeat(context, model.H)),
             "state": named.states(columns["state"].reshape(-1)),
             "action": named.actions(columns["action"].reshape(-1)),
-            "reward": rows.reward[outcome],
-            "next_state": named.states(rows.next[outcome] % S),
+            "reward": reward.reshape(-1),
+            "next_state": named.states(model.next[outcome]),
             "belief": pd.Series(list(held.reshape(-1, model.M)), dtype=object),
         }
     )
+    if model.readings > 1:
+        table.insert(7, "reading", named.readings(model.reading[outcome]))
+    return table
 
 
 class _Beliefs:
@@ -99,17 +104,16 @@ class _Beliefs:
         values, self.seen = np.unique(seen, return_inverse=True)  # (nnz,) what the agent sees
         self.kinds = len(values)
         self.key = row * self.kinds + self.seen  # ascending: rows are sorted by (symbol, next)
-        self.pairs = model.S * model.A
 
     def first(self, state: Ints) -> Floats:
         """`(K, M)` beliefs after the first states."""
         return _shares((self.model.w[:, None] * self.model.nu).T[state])
 
-    def after(self, belief: Floats, state: Ints, action: Ints, outcome: Ints) -> Floats:
+    def after(self, belief: Floats, step: int, state: Ints, action: Ints, outcome: Ints) -> Floats:
         """`(K, M)` beliefs after these outcomes; each kind of observation is looked up once."""
         observation = (state * self.model.A + action) * self.kinds + self.seen[outcome]
         distinct, which = np.unique(observation, return_inverse=True)
-        first_row = np.arange(self.model.M) * self.pairs * self.kinds
+        first_row = self.model.row(step, np.arange(self.model.M), 0, 0) * self.kinds
         wanted = first_row + distinct[:, None]  # (distinct, M) the same observation by context
         place = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
         likelihood = np.where(self.key[place] == wanted, self.model.prob[place], 0.0)[which]
@@ -126,7 +130,7 @@ def _shares(weight: Floats) -> Floats:
 class _Names:
     """Numbers as they are, or as the model's names."""
 
-    def __init__(self, model: AnyModel, wanted: bool) -> None:
+    def __init__(self, model: LatentMDP, wanted: bool) -> None:
         self.model, self.wanted = model, wanted
 
     def contexts(self, numbers: Ints) -> Array:
@@ -137,6 +141,9 @@ class _Names:
 
     def actions(self, numbers: Ints) -> Array:
         return self._named(self.model.action_names, numbers)
+
+    def readings(self, numbers: Ints) -> Array:
+        return self._named(self.model.reading_names, numbers)
 
     def _named(self, names: tuple[str, ...] | None, numbers: Ints) -> Array:
         return numbers if names is None or not self.wanted else np.array(names, object)[numbers]

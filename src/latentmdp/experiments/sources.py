@@ -13,7 +13,6 @@ from latentmdp.builtin_domains import DOMAINS, complete_spec, make
 from latentmdp.errors import ModelError
 from latentmdp.experiments.run_spec import Plain
 from latentmdp.formats import ENDINGS, load
-from latentmdp.model.either_kind import ordinary
 from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.runtime.files import opened, refusal, shown
 
@@ -73,7 +72,7 @@ def open_model(source: Plain) -> LatentMDP:
         changes = {name: value for name, value in changes.items() if value is not None}
         model = replaced(model, **changes) if changes else model
     model = model.normalized() if source.get("normalize") else model
-    return ordinary(model) if source.get("unroll") else model
+    return model.time_augmented() if source.get("unroll") and model.changes_with_step else model
 
 
 # ---------------------------------------------------------------------- code

@@ -25,7 +25,6 @@ from latentmdp.formats.policy import (
 )
 from latentmdp.formats.pomdp.export import not_in_pomdp
 from latentmdp.formats.pomdp.text_write import first_state_is_known
-from latentmdp.model.either_kind import AnyModel, ordinary
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph
@@ -106,28 +105,33 @@ def load(
         return model if start is None else starting_at(model, start)
 
 
-def save(model: AnyModel, path: PathLike) -> None:
+def save(model: LatentMDP, path: PathLike) -> None:
     """Write a model to a file, all or nothing; `load` gives back an equal one.
 
     (CSV holds less: see `latentmdp.formats.csv`. `.pomdpx` and `.pomdp` hold it as a POMDP for
     other solvers, with the step in the state: see `latentmdp.formats.pomdp.export`.)
     """
-    if not isinstance(model, AnyModel):
+    if not isinstance(model, LatentMDP):
         raise ModelError(f"save writes a LatentMDP; found {type(model).__name__}")
     with _naming(path):
         write = _writer(path, MODEL_FORMATS, "a model")
         as_pomdp = as_path(path).suffix.lower() in POMDP_ENDINGS
-        write(ordinary(model) if as_pomdp else model, path)
+        write(_stationary(model) if as_pomdp else model, path)
 
 
-def not_held(model: AnyModel, path: PathLike) -> list[str]:
+def _stationary(model: LatentMDP) -> LatentMDP:
+    """The model with the step in its state where it depends on the step."""
+    return model.time_augmented() if model.changes_with_step else model
+
+
+def not_held(model: LatentMDP, path: PathLike) -> list[str]:
     """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
     asked = {".csv": not_in_csv} | dict.fromkeys(POMDP_ENDINGS, not_in_pomdp)
     ending = as_path(path).suffix.lower()
     return asked[ending](model) if ending in asked else []
 
 
-def horizon_to_give(model: AnyModel, path: PathLike) -> int | None:
+def horizon_to_give(model: LatentMDP, path: PathLike) -> int | None:
     """The horizon to give when the model is read from such a file; None: none has to be given.
 
     Files of POMDPs do not hold it. A `.pomdp` has one step more than the model where there are
@@ -136,11 +140,11 @@ def horizon_to_give(model: AnyModel, path: PathLike) -> int | None:
     ending = as_path(path).suffix.lower()
     if ending not in POMDP_ENDINGS or is_infinite(model.horizon):
         return None
-    shown_first = ending == ".pomdp" and not first_state_is_known(ordinary(model))
+    shown_first = ending == ".pomdp" and not first_state_is_known(_stationary(model))
     return int(model.horizon) + shown_first
 
 
-def load_policy(path: PathLike, model: AnyModel | None = None) -> PolicyGraph:
+def load_policy(path: PathLike, model: LatentMDP | None = None) -> PolicyGraph:
     """The policy in a file: `.json`, `.npz`, or a Markov policy's `.csv` (step, state, action).
 
     `.policyx`, the alpha vectors of SARSOP, is made a policy for `model`, which must be given; of

@@ -28,9 +28,8 @@ from latentmdp.errors import ModelError
 from latentmdp.formats.csv_steps import read_terminal, terminal_path
 from latentmdp.formats.document import Options
 from latentmdp.formats.tables import CsvTable
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import is_infinite
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import (
     PathLike,
     Writer,
@@ -60,7 +59,7 @@ BESIDE = ("initial.csv", "weights.csv", "parameters.csv")
 # ---------------------------------------------------------------------- reading
 
 
-def load_csv(path: PathLike, options: Options) -> AnyModel:
+def load_csv(path: PathLike, options: Options) -> LatentMDP:
     """The model in `path`, with what lies beside it in the same folder."""
     needed = [name for name in COLUMNS if name != "idoutcome"]
     table = CsvTable(path, needed, ("idoutcome", "weight", "step"), LABELS)
@@ -193,7 +192,7 @@ def _read_parameters(path: Path) -> dict[str, float]:
 # ---------------------------------------------------------------------- writing
 
 
-def save_csv(model: AnyModel, path: PathLike) -> None:
+def save_csv(model: LatentMDP, path: PathLike) -> None:
     """Write `path` and, beside it, `initial.csv`, `parameters.csv` and, unless weights are uniform,
     `weights.csv` (never over different ones), and `x.terminal.csv` if it has terminal rewards.
 
@@ -218,7 +217,7 @@ def save_csv(model: AnyModel, path: PathLike) -> None:
     write_together([*beside, (path, lambda file: _write_outcomes(model, labels, file))])
 
 
-def not_in_csv(model: AnyModel) -> list[str]:
+def not_in_csv(model: LatentMDP) -> list[str]:
     """What `save_csv` leaves out of this model."""
     written = _names_to_write(model)
     parts = ("state_names", "action_names", "context_names")
@@ -227,7 +226,7 @@ def not_in_csv(model: AnyModel) -> list[str]:
     return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
 
 
-def _names_to_write(model: AnyModel) -> dict[str, tuple[str, ...] | None]:
+def _names_to_write(model: LatentMDP) -> dict[str, tuple[str, ...] | None]:
     """The names that come back as they are and in the same order, as they first appear."""
     names = {
         part: getattr(model, part) if _writable(getattr(model, part) or ()) else None
@@ -242,14 +241,10 @@ def _names_to_write(model: AnyModel) -> dict[str, tuple[str, ...] | None]:
     return names
 
 
-def _columns_in_file(model: AnyModel) -> tuple[Ints, Ints, Ints]:
+def _columns_in_file(model: LatentMDP) -> tuple[Ints, Ints, Ints]:
     """States, actions and next states of all lines."""
-    if isinstance(model, TimedLatentMDP):
-        return model.columns.state, model.columns.action, model.columns.next
-    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    listed = model.listed_rows[row]
-    state, action = np.divmod(row[listed] % (model.S * model.A), model.A)
-    return state, action, model.next[listed]
+    c = model.outcome_columns()
+    return c["state"], c["action"], c["next"]
 
 
 def _writable(names: tuple[str, ...]) -> bool:
@@ -272,7 +267,7 @@ def _reads_as_number(name: str) -> bool:
 class _Labels:
     """Contexts, states and actions as a file has them: names, in quotes if need be, or numbers."""
 
-    def __init__(self, model: AnyModel) -> None:
+    def __init__(self, model: LatentMDP) -> None:
         names = zip(_names_to_write(model).values(), model.sizes, strict=True)
         self.contexts, self.states, self.actions = (self._texts(*part) for part in names)
 
@@ -286,7 +281,7 @@ class _Labels:
         ]
 
 
-def _initial_lines(model: AnyModel, labels: _Labels) -> list[tuple[Any, ...]]:
+def _initial_lines(model: LatentMDP, labels: _Labels) -> list[tuple[Any, ...]]:
     if (model.nu == model.nu[0]).all():
         pairs = zip(labels.states, model.nu[0].tolist(), strict=True)
         return [("idstate", "probability"), *pairs]
@@ -295,9 +290,11 @@ def _initial_lines(model: AnyModel, labels: _Labels) -> list[tuple[Any, ...]]:
     return [("idoutcome", "idstate", "probability"), *lines]
 
 
-def _terminal_beside(path: Path, model: AnyModel, labels: _Labels) -> list[tuple[PathLike, Writer]]:
+def _terminal_beside(
+    path: Path, model: LatentMDP, labels: _Labels
+) -> list[tuple[PathLike, Writer]]:
     """What to write of terminal rewards; those of another model are never left beside one."""
-    terminal = model.terminal if isinstance(model, TimedLatentMDP) else None
+    terminal = model.terminal
     if terminal is None:
         if path.exists():
             raise refusal(path, "has terminal rewards, and this model has none; remove the file")
@@ -310,7 +307,7 @@ def _terminal_beside(path: Path, model: AnyModel, labels: _Labels) -> list[tuple
     return [(path, lambda file: _write(file, text))]
 
 
-def _weights_beside(path: Path, model: AnyModel, labels: _Labels) -> list[tuple[PathLike, Writer]]:
+def _weights_beside(path: Path, model: LatentMDP, labels: _Labels) -> list[tuple[PathLike, Writer]]:
     """`weights.csv`, where weights are not uniform or a file says something about them."""
     if np.array_equal(model.w, np.full(model.M, 1.0 / model.M)) and not path.exists():
         return []
@@ -335,8 +332,8 @@ def _write(file: BinaryIO, text: str) -> None:
         raise ModelError("names must be valid Unicode text; one is not") from None
 
 
-def _write_outcomes(model: AnyModel, labels: _Labels, file: BinaryIO) -> None:
-    if isinstance(model, TimedLatentMDP):
+def _write_outcomes(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
+    if model.steps > 1:
         _write_steps(model, labels, file)
         return
     _write(file, ",".join(COLUMNS) + "\n")
@@ -360,12 +357,13 @@ def _write_outcomes(model: AnyModel, labels: _Labels, file: BinaryIO) -> None:
         )
 
 
-def _write_steps(model: TimedLatentMDP, labels: _Labels, file: BinaryIO) -> None:
+def _write_steps(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
     _write(file, ",".join((*COLUMNS, "step")) + "\n")
     contexts, states, actions = labels.contexts, labels.states, labels.actions
-    c = model.columns
-    columns = (c.state, c.action, c.context, c.next, c.prob, c.reward, c.step)
-    for start in range(0, len(c.step), 1 << 16):
+    c = model.outcome_columns()
+    names = ("state", "action", "context", "next", "prob", "reward", "step")
+    columns = [c[name] for name in names]
+    for start in range(0, len(c["step"]), 1 << 16):
         part = [column[start : start + (1 << 16)].tolist() for column in columns]
         lines = [
             f"{states[s]},{actions[a]},{contexts[m]},{states[n]},{p!r},{r!r},{t}\n"

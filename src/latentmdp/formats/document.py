@@ -6,8 +6,9 @@ dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `pr
 `reward`, `(nnz,)` where rewards sit on transitions, else `(M*S*A,)`. Both: `allowed (S,A)`, names,
 layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
 or empty. Step-dependent models have `P (H,M,S,A,S)` (sparse: the rows of `(step, state)`, and
-`steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step. An ordinary model that
-is the time-augmented one of such a model has `states_per_step`, and a layout of so many states.
+`steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step. A model that is the
+time-augmented one of such a model has `states_per_step`, and a layout of so many states. Readings
+besides the next state are `reading (nnz,)` and their number `readings`, in sparse rows.
 """
 
 from collections.abc import Mapping
@@ -18,23 +19,21 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.fields import Fields
-from latentmdp.model.either_kind import AnyModel
-from latentmdp.model.labels import Fold, Layout
+from latentmdp.model.labels import Layout, TimeAugmented
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.model.timed import TimedLatentMDP
 from latentmdp.runtime.files import memory_budget
 
 MODEL_FORMAT = "latentmdp model"
 OUTCOME_BYTES = 64  # that a model takes for each outcome, while it is built
 LARGEST_GRID = 10**6  # cells of a layout: every one is drawn
-NAMES = ("state_names", "action_names", "context_names")
+NAMES = ("state_names", "action_names", "context_names", "reading_names")
 COMMON = (
     *("format", "w", "nu", "H", "discount", "observe_rewards", "max_return"),
     *("reward_scale", "reward_shift", "allowed", "terminal", "steps", *NAMES),
     *("states_per_step", "layout_shape", "layout_positions", "layout_walls", "layout_marks"),
 )
 DENSE = ("P", "R")
-SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
+SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions", "reading", "readings")
 
 
 @dataclass(frozen=True)
@@ -48,28 +47,26 @@ class Options:
     start: Any = None  # the first state, by name or number
 
 
-def dense_entries(model: AnyModel) -> int:
+def dense_entries(model: LatentMDP) -> int:
     """How many entries `P` has."""
-    steps = model.H if isinstance(model, TimedLatentMDP) else 1
-    return steps * model.M * model.S * model.A * model.S
+    return model.steps * model.M * model.S * model.A * model.S
 
 
-def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
+def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
     """The named values of a model; `document_model` builds an equal model from them.
 
-    Never dense where a next state has several rewards, for which `R` has no room.
+    Never dense where a next state has several rewards or readings, for which `P` has no room.
     """
-    if isinstance(model, TimedLatentMDP):
-        document = timed_rows(model, dense and not model.layers.stochastic_rewards)
-    elif dense and not model.stochastic_rewards:
+    document: dict[str, Any]
+    if dense and not model.repeats_next:
         document = {"P": model.P, "R": model.R}
     else:
         document = sparse_rows(model)
-    if model.allowed is not None:
-        once = isinstance(model, TimedLatentMDP) and "P" in document and document["P"].ndim == 4
-        document["allowed"] = model.allowed[0] if once else model.allowed
     document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
     document["observe_rewards"] = model.observe_rewards
+    for key in ("allowed", "terminal"):
+        if getattr(model, key) is not None:
+            document[key] = getattr(model, key)
     if model.return_limit is not None:
         document["max_return"] = model.return_limit
     if (model.reward_scale, model.reward_shift) != (1.0, 0.0):
@@ -78,46 +75,43 @@ def model_document(model: AnyModel, *, dense: bool) -> dict[str, Any]:
         if getattr(model, key) is not None:
             document[key] = _storable_names(key, getattr(model, key))
     layout = model.layout
-    if isinstance(model, LatentMDP) and model.fold is not None:
-        document["states_per_step"], layout = model.fold.states, model.fold.layout
+    if model.augmented is not None:
+        document["states_per_step"], layout = model.augmented.states, model.augmented.layout
     if layout is not None:
         document |= _layout_document(layout)
     return document
 
 
 def sparse_rows(model: LatentMDP) -> dict[str, Any]:
-    """The outcomes of a model, without the repeated ones of unavailable actions."""
+    """The outcomes of a model, without the repeated ones of unavailable actions.
+
+    Rows by context, step, state and action; where they depend on the step, states and next states
+    are numbered `step * S + state`, and those after the last step stay there.
+    """
+    (M, S, A), T = model.sizes, model.steps
     on_transitions = model.rewards_on_transitions
-    length, listed = np.diff(model.indptr), model.listed_rows
-    kept = np.repeat(listed, length)  # outcomes
-    return {
+    c = model.outcome_columns()
+    row = ((c["context"] * T + c["step"]) * S + c["state"]) * A + c["action"]
+    order = np.argsort(row, kind="stable")
+    following = np.minimum(c["step"] + 1, T - 1) * S + c["next"]
+    on_rows = np.where(model.listed_rows, model.row_reward, 0.0)
+    by_row = on_rows.reshape(T, M, S * A).swapaxes(0, 1).reshape(-1)
+    document = {
         "format": MODEL_FORMAT,
-        "indptr": np.concatenate([[0], np.cumsum(np.where(listed, length, 0))]),
-        "next": model.next[kept],
-        "prob": model.prob[kept],
-        "reward": model.reward[kept] if on_transitions else np.where(listed, model.row_reward, 0.0),
+        "indptr": np.searchsorted(row[order], np.arange(T * M * S * A + 1)),
+        "next": following[order],
+        "prob": c["prob"][order],
+        "reward": c["reward"][order] if on_transitions else by_row,
         "rewards_on_transitions": on_transitions,
     }
+    if T > 1:
+        document["steps"] = T
+    if model.readings > 1:
+        document |= {"reading": c["reading"][order], "readings": model.readings}
+    return document
 
 
-def timed_rows(model: TimedLatentMDP, dense: bool) -> dict[str, Any]:
-    """Dense `P` and `R` by step, or the outcomes of the time-augmented model; terminal rewards.
-
-    What is the same at every step is written once, if terminal rewards say that it is timed.
-    """
-    if dense:
-        P, R = model.P, model.R
-        if model.terminal is None:
-            return {"P": P, "R": R}
-        document = {"P": P, "R": R, "terminal": model.terminal}
-        if all(np.array_equal(x[1:], x[:-1]) for x in (P, R)):
-            document |= {"P": P[0], "R": R[0]}
-        return document
-    document = sparse_rows(model.layers) | {"steps": model.H}
-    return document if model.terminal is None else document | {"terminal": model.terminal}
-
-
-def document_model(values: Mapping[str, Any], options: Options) -> AnyModel:
+def document_model(values: Mapping[str, Any], options: Options) -> LatentMDP:
     """The model that a document describes, checked like any other input."""
     fields = Fields(values, (*COMMON, *DENSE, *SPARSE))
     if "root" in fields and "default" in fields:
@@ -138,27 +132,30 @@ def document_model(values: Mapping[str, Any], options: Options) -> AnyModel:
     if "states_per_step" not in fields:
         keywords["layout"] = layout
     elif horizon == fields.horizon("H"):
-        keywords["fold"] = Fold(fields.whole("states_per_step"), layout)
+        keywords["augmented"] = TimeAugmented(fields.whole("states_per_step"), layout)
     limit = fields.number("max_return") if "max_return" in fields else None
     dense = "P" in fields or "indptr" not in fields
     if "terminal" in fields:
         keywords["terminal"] = fields.floats("terminal")
     if "steps" in fields and not dense:
-        arguments, keywords["step"] = _timed_arguments(fields)
+        arguments, keywords["step"] = _arguments_by_step(fields)
     else:
         arguments = _dense_arguments(fields) if dense else _sparse_arguments(fields)
     build = LatentMDP.from_arrays if dense else LatentMDP.from_rows
     if not dense:  # the last ones may be available nowhere
         layers = fields.whole("steps") if "steps" in fields else 1
         keywords["n_actions"] = (fields.wholes("indptr").size - 1) // (layers * arguments[-1].size)
+        if "reading" in fields:
+            keywords["reading"] = fields.wholes("reading")
+            keywords["n_readings"] = fields.whole("readings")
     if "step" in keywords or (dense and np.ndim(arguments[0]) == 5):
-        return _timed_within_limit(fields, build, arguments, horizon, keywords, limit)
+        return _by_step_within_limit(fields, build, arguments, horizon, keywords, limit)
     return build_within_limit(build, (*arguments, horizon), keywords, limit)
 
 
-def _timed_within_limit(
+def _by_step_within_limit(
     fields: Fields, build: Any, arguments: Any, horizon: Any, keywords: Any, limit: Any
-) -> AnyModel:
+) -> LatentMDP:
     """A model with rows by step has all steps first; a smaller horizon takes the first ones."""
     model = build_within_limit(build, (*arguments, fields.whole("H")), keywords, limit)
     return model if horizon == model.H else model.replace(horizon=horizon)
@@ -193,7 +190,7 @@ def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
     return read("P"), read("R"), fields.floats("w"), fields.floats("nu")
 
 
-def _timed_arguments(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
+def _arguments_by_step(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
     """The arguments of a step-dependent model, in the person's states, and the steps."""
     nu, steps = fields.floats("nu"), fields.whole("steps")
     S = nu.shape[1] if nu.ndim == 2 else 0

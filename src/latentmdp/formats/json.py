@@ -11,20 +11,20 @@ from latentmdp.formats.document import (
     document_model,
     model_document,
 )
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import is_infinite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import PathLike
 from latentmdp.runtime.strict_json import read_json, write_json
 
 LARGEST_DENSE = 1 << 14  # entries of P; beyond, the sparse form
 
 
-def load_json(path: PathLike, options: Options) -> AnyModel:
+def load_json(path: PathLike, options: Options) -> LatentMDP:
     """The model in a JSON file, dense or sparse."""
     return document_model(read_json(path), options)
 
 
-def save_json(model: AnyModel, path: PathLike) -> None:
+def save_json(model: LatentMDP, path: PathLike) -> None:
     """Numbers in full precision: the model reads back equal."""
     document = {"format": MODEL_FORMAT} | model_document(
         model, dense=dense_entries(model) <= LARGEST_DENSE

@@ -22,13 +22,21 @@ N_NODES, N_EDGES, N_INNER, WORK_UNITS, N_BELIEFS, N_SWEEPS = 0, 1, 2, 3, 4, 5
 
 
 class ObservationModel(NamedTuple):
-    """Observations of all contexts side by side; `J` in all, those of `(s, a)` contiguous."""
+    """Observations of all contexts side by side; `J` in all, those of one row contiguous.
 
-    ptr: Indices  # (S*A + 1,) observations of (s, a) are ptr[s*A + a] ... ptr[s*A + a + 1]
+    Row `(t, s, a)` is number `t * stride + s * A + a`; `stride` is 0 where rows are the same at
+    every step, else `S * A`.
+    """
+
+    A: int
+    stride: int
+    ptr: Indices  # (rows + 1,) observations of a row are ptr[row] ... ptr[row + 1]
     next: Indices  # (J,)
-    symbol: Ints  # (J,) sorted by (symbol, next) inside (s, a)
+    symbol: Ints  # (J,) sorted by (symbol, next) inside a row
     likelihood: Floats  # (J, M) probability of the observation in each context
-    reward: Floats  # (S*A, M) expected reward
+    reward: Floats  # (rows, M) expected reward
+    last_reward: Floats  # (S*A, M) of the last step, with what comes after it
+    terminal: Floats  # (S, M) what comes after the last step
     discount: float
 
 

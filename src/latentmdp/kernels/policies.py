@@ -2,6 +2,9 @@
 
 Rows and successor lists are both sorted by `(symbol, next)`, so the successors of all outcomes of
 a row are found in one merged pass. Everything costs `O(nodes x contexts x branching)`.
+
+Row `(t, m, s, a)` is number `t * stride + (m * S + s) * A + a`; `stride` is 0 where the rows are
+the same at every step.
 """
 
 from operator import attrgetter
@@ -30,12 +33,14 @@ def skip_to_successor(e, end, symbol, y, edge_symbol, edge_next):
 
 @kernel
 def alpha_vectors(
-    indptr, following, symbol, prob, reward, A, discount, policy, total, alpha, variance
+    indptr, following, symbol, prob, reward, A, stride, discount, terminal, policy, total, alpha,
+    variance,
 ):  # fmt: skip
     """Fill `alpha (N, M)` and `variance (N, M)`, of the remaining reward at each node.
 
     `alpha_m(n) = sum p (r + discount alpha_m(n'))`; the variance adds what this step's outcome
-    decides to what the successors carry (Definition 1). `total` is scratch of one row's length.
+    decides to what the successors carry (Definition 1). After the last step comes `terminal
+    (M, S)`. `total` is scratch of one row's length.
     """
     step, state, action, default = policy.step, policy.state, policy.action, policy.default
     edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
@@ -44,14 +49,16 @@ def alpha_vectors(
     for n in range(N - 1, -1, -1):
         t, last = step[n], step[n] == H - 1
         for m in range(M):
-            row = (m * S + state[n]) * A + action[n]
+            row = t * stride + (m * S + state[n]) * A + action[n]
             first, stop = indptr[row], indptr[row + 1]
             mean, decided, carried = 0.0, 0.0, 0.0
             e, end = edge_ptr[n], edge_ptr[n + 1]
             for i in range(first, stop):
                 total[i - first] = reward[i]
-                if not last:
-                    y = following[i]
+                y = following[i]
+                if last:
+                    total[i - first] += discount * terminal[m, y]
+                else:
                     e = skip_to_successor(e, end, symbol[i], y, edge_symbol, edge_next)
                     known = e < end and edge_symbol[e] == symbol[i] and edge_next[e] == y
                     k = policy.node[e] if known else default[t + 1, y]
@@ -67,7 +74,7 @@ def alpha_vectors(
 
 
 @kernel
-def reach_nodes(indptr, following, symbol, prob, A, policy, start, reach):
+def reach_nodes(indptr, following, symbol, prob, A, stride, policy, start, reach):
     """Add up `reach (N, M)`, the probability of context and node, from `start (M, S)`."""
     step, state, action, default = policy.step, policy.state, policy.action, policy.default
     edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
@@ -83,7 +90,7 @@ def reach_nodes(indptr, following, symbol, prob, A, policy, start, reach):
         for m in range(M):
             if reach[n, m] == 0.0:
                 continue
-            row = (m * S + state[n]) * A + action[n]
+            row = t * stride + (m * S + state[n]) * A + action[n]
             e, end = edge_ptr[n], edge_ptr[n + 1]
             for i in range(indptr[row], indptr[row + 1]):
                 y = following[i]
@@ -94,8 +101,13 @@ def reach_nodes(indptr, following, symbol, prob, A, policy, start, reach):
 
 
 @kernel
-def backward_induction(indptr, following, prob, row_reward, A, discount, value, best):
-    """Fill `value (H + 1, M, S)` and `best (H, M, S)`: each context solved as an MDP of its own."""
+def backward_induction(
+    indptr, following, prob, row_reward, A, stride, discount, begin, value, best
+):  # fmt: skip
+    """Fill `value (H + 1, M, S)` and `best (H, M, S)`: each context solved as an MDP of its own.
+
+    For the `H` steps from `begin` on; `value[H]` is what comes after them.
+    """
     H, M, S = best.shape
     one, two = np.uintp(1), np.uintp(2)
     for t in range(H - 1, -1, -1):
@@ -104,7 +116,7 @@ def backward_induction(indptr, following, prob, row_reward, A, discount, value, 
             for s in range(S):
                 top, arg = 0.0, -1
                 for a in range(A):
-                    row = (m * S + s) * A + a
+                    row = (begin + t) * stride + (m * S + s) * A + a
                     i, stop = np.uintp(indptr[row]), np.uintp(indptr[row + 1])
                     x, y = 0.0, 0.0  # two sums side by side and unsigned indices: twice as fast
                     while i + one < stop:

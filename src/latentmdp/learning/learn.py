@@ -14,9 +14,8 @@ from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
 from latentmdp.learning.spec import Spec
-from latentmdp.model.either_kind import refuse_timed
 from latentmdp.model.horizons import needs_finite
-from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP, refuse_steps
 from latentmdp.optimism.given import check_learnable
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
@@ -124,7 +123,7 @@ def _normalized(optimal: Any, given: LatentMDP, model: LatentMDP) -> Any:
 
 def checked(spec: Spec, model: LatentMDP) -> Spec:
     """The spec; what cannot be done with this model is refused in one sentence, before any work."""
-    refuse_timed(model, "learn")
+    refuse_steps(model, "learn")
     if not isinstance(model, LatentMDP):
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
     spec.check_algorithm()

@@ -19,10 +19,10 @@ from latentmdp.kernels.simulation.chain import build_chain
 from latentmdp.kernels.simulation.counts import simulate_block, simulate_phase
 from latentmdp.model.counts import Counts
 from latentmdp.model.horizons import needs_finite
-from latentmdp.policy.folding import on_rows
+from latentmdp.policy.graph import as_policy
+from latentmdp.policy.time_augmented import in_time_augmented
 
 if TYPE_CHECKING:
-    from latentmdp.model.either_kind import AnyModel
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 
@@ -198,11 +198,11 @@ class Episodes(NamedTuple):
 
 
 def simulate_episodes(
-    model: AnyModel, policy: PolicyGraph, episodes: int, seed: int = 0
+    model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0
 ) -> Episodes:
     """Sample whole trajectories, with the context that the agent learns in hindsight."""
     S = model.S
-    model, policy = on_rows(model, policy)
+    model, policy = _as_simulated(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     rows, outcomes = simulator.sample(episodes)
@@ -211,13 +211,21 @@ def simulate_episodes(
     return Episodes(contexts, states, rows % model.A, model.reward[outcomes])
 
 
-def simulate_counts(model: AnyModel, policy: PolicyGraph, episodes: int, seed: int = 0) -> Counts:
+def _as_simulated(model: LatentMDP, policy: PolicyGraph) -> tuple[LatentMDP, PolicyGraph]:
+    """The model with the step in its state where it depends on the step, and the policy there."""
+    policy = as_policy(model, policy)
+    if not model.changes_with_step:
+        return model, policy
+    return model.time_augmented(), in_time_augmented(model, policy)
+
+
+def simulate_counts(model: LatentMDP, policy: PolicyGraph, episodes: int, seed: int = 0) -> Counts:
     """The transition counts of `episodes` episodes under one policy, drawn at once.
 
     Exact in law; the cost does not depend on `episodes`. Of a step-dependent model, those of its
     time-augmented one. With several rewards per next state they are counted apart, by outcome.
     """
-    model, policy = on_rows(model, policy)
+    model, policy = _as_simulated(model, policy)
     simulator = Simulator(model, np.random.default_rng(seed))
     simulator.play(policy)
     counts = Counts.for_model(model)

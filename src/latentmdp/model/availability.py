@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentmdp.errors import ModelError
+from latentmdp.model.shapes import axes_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -44,41 +45,71 @@ def checked_mask(allowed: Any, S: int, A: int) -> Mask | None:
     return mask
 
 
+def mask_by_step(allowed: Any, steps: int, S: int, A: int) -> Mask | None:
+    """`allowed` as an array `(steps, S, A)`, from one of that shape or `(S, A)`."""
+    if allowed is None:
+        return None
+    if axes_of(allowed) != 3:
+        once = checked_mask(allowed, S, A)
+        return None if once is None else np.tile(once, (steps, 1, 1))
+    if len(allowed) != steps:
+        raise ModelError(
+            f"allowed must have the shape (S, A) = ({S}, {A}) or (H, S, A) = ({steps}, {S}, {A}),"
+            f" true where the action is available; its first axis has {len(allowed)}"
+        )
+    masks = []
+    for t in range(steps):
+        try:
+            masks.append(checked_mask(allowed[t], S, A))
+        except ModelError as error:
+            raise ModelError(f"at step {t}: {error}") from None
+    return np.array(masks)
+
+
 def mask_of_rows(present: Mask) -> Mask | None:
-    """The mask that rows say, by whether they have outcomes, `present (M, S, A)`.
+    """`(T, S, A)`: the mask that rows say, by whether they have outcomes, `present (T, M, S, A)`.
 
     An action without outcomes in all contexts is unavailable; without outcomes in some contexts
     only is refused. None if all are there.
     """
     if present.all():
         return None
-    some: Mask = np.any(present, axis=0)
-    partial = some & ~present.all(axis=0)
+    some: Mask = np.any(present, axis=1)
+    partial = some & ~present.all(axis=1)
     if partial.any():
-        s, a = (int(i) for i in np.argwhere(partial)[0])
-        missing = np.flatnonzero(~present[:, s, a])
+        t, s, a = (int(i) for i in np.argwhere(partial)[0])
+        missing = np.flatnonzero(~present[t, :, s, a])
         names = ", ".join(str(m) for m in missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
         raise ModelError(
-            f"P[s={s}, a={a}] must have outcomes in all contexts, or in none (then the action is "
-            f"unavailable there); it has no outcomes in context{'s' * (len(missing) > 1)} {names}"
+            f"{_at_step(present, t)}P[s={s}, a={a}] must have outcomes in all contexts, or in none "
+            "(then the action is unavailable there); it has no outcomes in "
+            f"context{'s' * (len(missing) > 1)} {names}"
         )
-    if not some.any(axis=1).all():
-        s = int(np.argmin(some.any(axis=1)))
-        raise ModelError(f"P[s={s}] must have an action with outcomes; it has no outcomes at all")
-    return checked_mask(some, *some.shape)
+    if not some.any(axis=2).all():
+        t, s = (int(i) for i in np.argwhere(~some.any(axis=2))[0])
+        raise ModelError(
+            f"{_at_step(present, t)}P[s={s}] must have an action with outcomes; it has no outcomes "
+            "at all"
+        )
+    return some
+
+
+def _at_step(present: Mask, step: int) -> str:
+    return "" if len(present) == 1 else f"at step {step}: "
 
 
 def stand_ins(allowed: Mask) -> Ints:
-    """`(S, A)` the action itself, or the first available one where it is unavailable."""
-    first = allowed.argmax(axis=1)
-    return np.where(allowed, np.arange(allowed.shape[1]), first[:, None])
+    """`(..., S, A)` the action itself, or the first available one where it is unavailable."""
+    first = allowed.argmax(axis=-1)
+    return np.where(allowed, np.arange(allowed.shape[-1]), first[..., None])
 
 
 def source_rows(allowed: Mask, M: int) -> Ints:
-    """`(M*S*A,)` the row that each row repeats: itself where the action is available."""
-    S, A = allowed.shape
-    place = np.arange(S)[:, None] * A + stand_ins(allowed)
-    return (np.arange(M)[:, None, None] * (S * A) + place).reshape(-1)
+    """`(T*M*S*A,)` the row that each row repeats: itself where the action is available."""
+    T, S, A = allowed.shape
+    place = np.arange(S)[:, None] * A + stand_ins(allowed)  # (T, S, A)
+    first = np.arange(T * M).reshape(T, M, 1, 1) * (S * A)
+    return (first + place[:, None]).reshape(-1)
 
 
 def repeated(allowed: Mask, M: int, indptr: Ints) -> tuple[Ints, Ints]:

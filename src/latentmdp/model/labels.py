@@ -1,17 +1,17 @@
 """What a model carries besides numbers: names, a layout, units, and where it comes from."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from latentmdp.csr import Ints
 from latentmdp.errors import ModelError
 from latentmdp.model.rows import Sizes
 
 LABELS = (
-    "state_names", "action_names", "context_names", "layout", "reward_scale", "reward_shift",
-    "origin", "fold",
+    "state_names", "action_names", "context_names", "reading_names", "layout", "reward_scale",
+    "reward_shift", "origin", "augmented",
 )  # fmt: skip
 
 
@@ -53,20 +53,38 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Fold:
+class TimeAugmented:
     """Of a time-augmented model: `(step, state)` has the number `step * states + state`."""
 
     states: int  # of the step-dependent model
     layout: Layout | None = None  # and where they lie
 
 
-def check_labels(sizes: Sizes, horizon: int, labels: dict[str, Any]) -> dict[str, Any]:
+class Labels(TypedDict, total=False):
+    """What a model may carry besides numbers. The last four are for files and transforms."""
+
+    state_names: Sequence[str] | None
+    action_names: Sequence[str] | None
+    context_names: Sequence[str] | None
+    reading_names: Sequence[str] | None
+    layout: Layout | None
+    reward_scale: float
+    reward_shift: float
+    origin: Origin | None
+    augmented: TimeAugmented | None
+
+
+def check_labels(
+    sizes: Sizes, readings: int, horizon: int, labels: Mapping[str, Any]
+) -> dict[str, Any]:
     """The labels of a model of these sizes; unknown ones and misfits are refused."""
     for name in labels:
         if name not in LABELS:
             raise ModelError(f"the labels are {', '.join(LABELS)}; not {name!r}")
     checked = dict(labels)
-    for name, count in zip(("context_names", "state_names", "action_names"), sizes, strict=True):
+    counts = (*sizes, readings)
+    kinds = ("context_names", "state_names", "action_names", "reading_names")
+    for name, count in zip(kinds, counts, strict=True):
         names: Sequence[str] | None = labels.get(name)
         if names is not None:
             checked[name] = checked_names(name, names, count)
@@ -76,14 +94,14 @@ def check_labels(sizes: Sizes, horizon: int, labels: dict[str, Any]) -> dict[str
     if not math.isfinite(shift):
         raise ModelError(f"reward_shift must be a finite number; it is {shift!r}")
     check_layout(labels.get("layout"), sizes)
-    fold = labels.get("fold")
-    if fold is not None:
-        if not isinstance(fold, Fold) or fold.states * horizon != sizes.S:
+    augmented = labels.get("augmented")
+    if augmented is not None:
+        if not isinstance(augmented, TimeAugmented) or augmented.states * horizon != sizes.S:
             raise ModelError(
-                f"fold must say how many of the {sizes.S} states there are at each of {horizon} "
-                f"steps; it is {fold!r}"
+                f"augmented must say how many of the {sizes.S} states there are at each of "
+                f"{horizon} steps; it is {augmented!r}"
             )
-        check_layout(fold.layout, sizes._replace(S=fold.states))
+        check_layout(augmented.layout, sizes._replace(S=augmented.states))
     return checked
 
 

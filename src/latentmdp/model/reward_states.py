@@ -1,4 +1,4 @@
-"""A model with the last reward in its state: what learning takes where rewards are random.
+"""A model with the last reward and reading in its state: learning takes it where these vary.
 
 A state is written once for every symbol with which it can be entered. The agent sees as much as
 before, so that values, and what memory can do, stay the same.
@@ -26,22 +26,26 @@ def rewards_in_state(model: "LatentMDP") -> "LatentMDP":
     nu[:, first] = model.nu
     row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
     pair, action = np.divmod(row, model.A)
-    context, before = np.divmod(pair, model.S)
+    place, before = np.divmod(pair, model.S)
+    step, context = np.divmod(place, model.M)
     copies = np.bincount(state, minlength=model.S)[before]  # looks that share an outcome
     i = np.repeat(np.arange(len(row)), copies)
     rank = np.arange(len(i)) - np.repeat(np.cumsum(copies) - copies, copies)
     names = model.state_names
+    kind = "reward" if model.readings == 1 else "observation"
     if names is not None:
         several = np.bincount(state)[state] > 1
         number = np.arange(len(looks)) - first[state]
         names = tuple(
-            f"{names[s]}, reward {n}" if many else names[s]
+            f"{names[s]}, {kind} {n}" if many else names[s]
             for s, n, many in zip(state.tolist(), number.tolist(), several.tolist(), strict=True)
         )
     return model.from_rows(
         context[i], first[before[i]] + rank, action[i], np.searchsorted(looks, entered)[i],
         model.prob[i], model.reward[i], model.w, nu, model.horizon, n_actions=model.A,
-        allowed=None if model.allowed is None else model.allowed[state],
+        step=None if model.steps == 1 else step[i],
+        terminal=None if model.terminal is None else model.terminal[:, state],
+        allowed=None if model.allowed is None else model.allowed[..., state, :],
         observe_rewards=model.observe_rewards, discount=model.discount,
         max_return=model.return_limit, state_names=names, action_names=model.action_names,
         context_names=model.context_names, layout=_layout(model, state),

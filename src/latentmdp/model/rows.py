@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model.availability import Mask, checked_mask, mask_of_rows, repeated
+from latentmdp.model.availability import Mask, mask_of_rows, repeated
 from latentmdp.model.repair import Repairs
 
 
@@ -26,7 +26,11 @@ class Sizes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Canonical outcomes in CSR form, `indptr (M*S*A + 1,)`, the rest `(nnz,)`."""
+    """Canonical outcomes in CSR form, `indptr (T*M*S*A + 1,)`, the rest `(nnz,)`.
+
+    Row `(t, m, s, a)` has the number `t*M*S*A + (m*S + s)*A + a`. `T` is 1 where the rows are the
+    same at every step, else the horizon.
+    """
 
     indptr: Ints
     next: Ints
@@ -102,6 +106,12 @@ def number_transitions(place: Ints, reward: Floats, scale: float | None = None) 
     these zeros change the number of no other reward, and both give a reward the same number.
     """
     return rank_rewards(place, -reward, scale)
+
+
+def place_of(sizes: Sizes, row: Ints) -> Ints:
+    """The number of `(step, state, action)` of each row, whatever its context."""
+    M, S, A = sizes
+    return row // (M * S * A) * (S * A) + row % (S * A)
 
 
 def dense_symbols(sizes: Sizes, rows: Rows) -> Ints:
@@ -192,41 +202,16 @@ def not_negative(name: str, array: Floats) -> None:
 
 
 class Outcomes(NamedTuple):
-    """One entry per outcome, `(n,)` each; `allowed (S, A)` if the caller says it."""
+    """One entry per outcome, `(n,)` each; `allowed` if the caller says it."""
 
     row: Ints
     next: Ints
-    prob: Floats
+    prob: Floats  # of the next state and the reading
     reward: Floats
-    allowed: Mask | None
-
-
-def dense_to_outcomes(P: ArrayLike, R: ArrayLike, allowed: Any = None) -> tuple[Sizes, Outcomes]:
-    """The positive entries of dense `P (M,S,A,S)`, with `R (M,S,A)`, `(M,S,A,S)` or `(S,A)`.
-
-    What stands in rows of actions that are not `allowed (S, A)` is ignored.
-    """
-    P, R = numbers("P", P), numbers("R", R)
-    if P.ndim != 4 or P.shape[1] != P.shape[3] or 0 in P.shape:
-        raise ModelError(f"P must have the shape (M, S, A, S), none of them 0; it is {P.shape}")
-    M, S, A, _ = P.shape
-    if R.shape == (S, A):  # the same in every context
-        R = np.tile(R, (M, 1, 1))
-    if R.shape not in (P.shape[:3], P.shape):
-        raise ModelError(
-            f"R must have the shape {P.shape[:3]} or {P.shape} to go with P, or {(S, A)} if it is "
-            f"the same in every context; it is {R.shape}"
-        )
-    mask = checked_mask(allowed, S, A)
-    if mask is not None:
-        P[:, ~mask] = R[:, ~mask] = 0.0
-    finite("P", P)
-    finite("R", R)
-    not_negative("P", P)
-    flat = np.flatnonzero(P)
-    row, nxt = np.divmod(flat, S)
-    reward = R.reshape(-1)[flat if R.ndim == 4 else row]
-    return Sizes(M, S, A), Outcomes(row, nxt, P.reshape(-1)[flat], reward, mask)
+    allowed: Mask | None  # (T, S, A)
+    steps: int = 1  # T: how many steps have rows of their own
+    reading: Ints | None = None  # what is read besides the next state; None: nothing
+    readings: int = 1  # how many different ones there are
 
 
 def build_rows(
@@ -234,59 +219,75 @@ def build_rows(
 ) -> tuple[Rows, Mask | None]:
     """Sort, add up repeated outcomes, check the sums, label the symbols. `O(n log n)`.
 
-    Also `allowed (S, A)`, None if all actions are available everywhere. Where the caller does not
-    say it, a `(state, action)` without outcomes in any context is unavailable.
+    Also `allowed (T, S, A)`, None if all actions are available everywhere. Where the caller does
+    not say it, a `(step, state, action)` without outcomes in any context is unavailable.
     """
     M, S, A = sizes
-    n_rows = M * S * A
-    row, nxt, prob, reward, allowed = outcomes
-    if n_rows > 2**62 // S:
-        raise ModelError(f"M*S*A*S must stay below 2^62; it is {n_rows * S}")
+    row, nxt, prob, reward, allowed, steps, reading, readings = outcomes
+    n_rows = steps * M * S * A
+    if n_rows > 2**62 // (S * readings):
+        raise ModelError(
+            "the number of rows times S times the number of readings must stay below 2^62; it is "
+            f"{n_rows * S * readings}"
+        )
     if (prob < 0).any():
         i = int(np.argmax(prob < 0))
         raise ModelError(
-            f"{_row_name(sizes, row[i])} must have probabilities of at least 0; "
+            f"{_row_name(sizes, steps, row[i])} must have probabilities of at least 0; "
             f"next={nxt[i]} has {float(prob[i])}"
         )
+    key = row * S + nxt if reading is None else (row * S + nxt) * readings + reading
     keep = prob > 0
     if allowed is not None:
-        keep &= allowed.reshape(-1)[row % (S * A)]
+        keep &= allowed.reshape(-1)[place_of(sizes, row)]
     if not keep.all():
-        row, nxt, prob, reward = row[keep], nxt[keep], prob[keep], reward[keep]
-    key = row * S + nxt
+        key, prob, reward = key[keep], prob[keep], reward[keep]
     if (np.diff(key) <= 0).any():
         order = np.argsort(key, kind="stable")
         key, prob, reward = key[order], prob[order], reward[order]
         del order
     key, prob, reward = _add_up(key, prob, reward, observe_rewards)
-    row, nxt = np.divmod(key, S)
+    several = bool((np.diff(key) == 0).any())  # rewards of one next state and reading
+    row, nxt = np.divmod(key // readings, S)
+    read = key % readings
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
     if allowed is None:
-        allowed = mask_of_rows((np.diff(indptr) > 0).reshape(M, S, A))
-    prob = _sums_checked(sizes, indptr, prob, allowed, repairs)
+        allowed = mask_of_rows((np.diff(indptr) > 0).reshape(steps, M, S, A))
+    prob = _sums_checked(sizes, steps, indptr, prob, allowed, repairs, readings)
     if allowed is not None and allowed.all():
         allowed = None
     if allowed is not None:
         indptr, outcome = repeated(allowed, M, indptr)
         row = np.repeat(np.arange(n_rows), np.diff(indptr))
-        nxt, prob, reward = nxt[outcome], prob[outcome], reward[outcome]
+        nxt, read, prob, reward = nxt[outcome], read[outcome], prob[outcome], reward[outcome]
     reward = reward + 0.0  # no negative zero
+    on_rows = not observe_rewards or constant_in_rows(indptr, reward)
     if not observe_rewards:
-        return Rows(indptr, nxt, np.zeros_like(nxt), prob, reward), allowed
-    if constant_in_rows(indptr, reward):
-        of_row = rank_rewards(np.arange(n_rows) % (S * A), reward[indptr[:-1]])
-        return Rows(indptr, nxt, of_row[row], prob, reward), allowed
-    symbol = number_transitions(row % (S * A) * S + nxt, reward)
+        of_reward = np.zeros_like(nxt)
+    elif on_rows:
+        of_row = rank_rewards(place_of(sizes, np.arange(n_rows)), reward[indptr[:-1]])
+        of_reward = of_row[row]
+    else:
+        of_reward = number_transitions(place_of(sizes, row) * S + nxt, reward)
+    symbol = of_reward * readings + read
+    if on_rows and readings == 1:  # one symbol in a row: sorted by next state already
+        return Rows(indptr, nxt, symbol, prob, reward), allowed
     order = np.lexsort((nxt, symbol, row))
     rows = Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
-    return (_add_up_symbols(rows) if (np.diff(key) == 0).any() else rows), allowed
+    return (_add_up_symbols(rows) if several else rows), allowed
 
 
-def relabel(sizes: Sizes, rows: Rows, observe_rewards: bool, allowed: Mask | None) -> Rows:
+def relabel(
+    sizes: Sizes, rows: Rows, observe_rewards: bool, allowed: Mask | None, readings: int
+) -> Rows:
     """The same rows with rewards observed or hidden, or with fewer actions available."""
-    row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
-    outcomes = Outcomes(row, rows.next, rows.prob, rows.reward, allowed)
+    M, S, A = sizes
+    n_rows = len(rows.indptr) - 1
+    row = np.repeat(np.arange(n_rows), np.diff(rows.indptr))
+    steps = n_rows // (M * S * A)
+    reading = None if readings == 1 else rows.symbol % readings
+    outcomes = Outcomes(row, rows.next, rows.prob, rows.reward, allowed, steps, reading, readings)
     return build_rows(sizes, outcomes, observe_rewards, Repairs())[0]
 
 
@@ -295,24 +296,35 @@ def constant_in_rows(indptr: Ints, reward: Floats) -> bool:
     return bool((reward == np.repeat(reward[indptr[:-1]], np.diff(indptr))).all())
 
 
-def _row_name(sizes: Sizes, row: int) -> str:
-    m, sa = divmod(int(row), sizes.S * sizes.A)
-    return at("P", [m, *divmod(sa, sizes.A)])
+def _row_name(sizes: Sizes, steps: int, row: int) -> str:
+    step, place = divmod(int(row), sizes.M * sizes.S * sizes.A)
+    m, sa = divmod(place, sizes.S * sizes.A)
+    where = at("P", [m, *divmod(sa, sizes.A)])
+    return where if steps == 1 else f"at step {step}: {where}"
 
 
 def _sums_checked(
-    sizes: Sizes, indptr: Ints, prob: Floats, allowed: Mask | None, repairs: Repairs
+    sizes: Sizes,
+    steps: int,
+    indptr: Ints,
+    prob: Floats,
+    allowed: Mask | None,
+    repairs: Repairs,
+    readings: int,
 ) -> Floats:
     """The probabilities; rows of available actions sum to 1, the others are empty."""
     length = np.diff(indptr)
     filled = length > 0
-    if allowed is not None and (empty := np.tile(allowed.reshape(-1), sizes.M) & ~filled).any():
-        row = int(np.argmax(empty))
-        raise ModelError(f"{_row_name(sizes, row)} must sum to 1; it has no outcomes")
+    if allowed is not None:
+        wanted = allowed.reshape(-1)[place_of(sizes, np.arange(len(length)))]
+        if (wanted & ~filled).any():
+            row = int(np.argmax(wanted & ~filled))
+            raise ModelError(f"{_row_name(sizes, steps, row)} must sum to 1; it has no outcomes")
     rows = np.flatnonzero(filled)
     total = np.add.reduceat(prob, indptr[rows])
+    terms = length[rows] + (2 * readings if readings > 1 else 0)  # products round once more
     divisor = repairs.divisors(
-        total, sum_tolerance(length[rows]), lambda i: _row_name(sizes, rows[i])
+        total, sum_tolerance(terms), lambda i: _row_name(sizes, steps, rows[i])
     )
     return prob if divisor is None else prob / np.repeat(divisor, length[rows])
 

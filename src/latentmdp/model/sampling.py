@@ -12,7 +12,7 @@ class Sampler:
     """
 
     def __init__(self, model: LatentMDP) -> None:
-        self.S, self.A = model.S, model.A
+        self.row = model.row
         self.first, self.last = model.indptr[:-1], model.indptr[1:] - 1
         self.cumulative = row_cumulative(model.indptr, model.prob)
         self.rounds = int(model.branching - 1).bit_length()
@@ -33,10 +33,15 @@ class Sampler:
         return self.start_state[_bisect(self.start_cumulative, low, high, u, self.start_rounds)]
 
     def outcome(
-        self, context: np.ndarray, state: np.ndarray, action: np.ndarray, u: np.ndarray
+        self,
+        context: np.ndarray,
+        state: np.ndarray,
+        action: np.ndarray,
+        u: np.ndarray,
+        step: np.ndarray | int = 0,
     ) -> np.ndarray:
         """Positions in `model.next`, `.symbol`, `.reward` of what happens next."""
-        row = (context * self.S + state) * self.A + action
+        row = self.row(step, context, state, action)
         return _bisect(self.cumulative, self.first[row], self.last[row], u, self.rounds)
 
 

@@ -22,14 +22,22 @@ LONG_SECONDS = 1.0  # with a discount, values by squaring differ in their last b
 
 
 def extreme_totals(
-    sizes: Sizes, rows: Rows, nu: Floats, horizon: int, discount: float, sign: int
+    sizes: Sizes,
+    rows: Rows,
+    nu: Floats,
+    horizon: int,
+    discount: float,
+    sign: int,
+    terminal: Floats | None = None,
 ) -> Floats:
     """`(M,)` largest (`sign=1`) or smallest (`-1`) total reward reachable in each context."""
     M, S, A = sizes
-    context = np.arange(M * S * A) // (S * A)
+    by_step = len(rows.indptr) - 1 > M * S * A
+    context = np.arange(len(rows.indptr) - 1) // (S * A) % M
     target = np.repeat(context * S, np.diff(rows.indptr)) + rows.next
     starts = rows.indptr[:-1:A]  # the outcomes of all actions at one (m, s) are contiguous
     reward = sign * rows.reward
+    after = np.zeros(M * S) if terminal is None else sign * terminal.reshape(-1)
     if is_infinite(horizon):
         with np.errstate(over="ignore", invalid="ignore"):
             value = _without_end(starts, target, reward, discount)
@@ -39,23 +47,37 @@ def extreme_totals(
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(horizon * np.abs(reward).max())  # -inf is "impossible" in squares
         worth = discount == 1.0 or step_by_step > LONG_SECONDS
-        if finite and worth and by_squaring < step_by_step:
-            value = _by_squaring(sizes, starts, rows.next, reward, horizon, discount)
+        if by_step:
+            value = _each_step(starts, target, reward, discount, after)
+        elif finite and worth and by_squaring < step_by_step:
+            value = _by_squaring(sizes, starts, rows.next, reward, horizon, discount, after)
         else:
-            value = _step_by_step(starts, target, reward, M * S, horizon, discount)
+            value = _step_by_step(starts, target, reward, horizon, discount, after)
     return sign * np.where(nu > 0, value.reshape(M, S), -np.inf).max(axis=1) + 0.0
 
 
 def _step_by_step(
-    starts: Ints, target: Ints, reward: Floats, count: int, horizon: int, discount: float
+    starts: Ints, target: Ints, reward: Floats, horizon: int, discount: float, value: Floats
 ) -> Floats:
     """`(M*S,)` values after `horizon` steps; less work where they stop changing."""
-    value = np.zeros(count)
     for _ in range(horizon):
         new = np.maximum.reduceat(reward + discount * value[target], starts)
         if np.array_equal(new, value):
             break
         value = new
+    return value
+
+
+def _each_step(
+    starts: Ints, target: Ints, reward: Floats, discount: float, value: Floats
+) -> Floats:
+    """`(M*S,)` the same where each step has outcomes of its own."""
+    places = len(value)
+    ends = np.append(starts, len(reward))
+    for first in range(len(starts) - places, -1, -places):
+        at = ends[first : first + places + 1]
+        mine = slice(at[0], at[-1])
+        value = np.maximum.reduceat(reward[mine] + discount * value[target[mine]], at[:-1] - at[0])
     return value
 
 
@@ -86,14 +108,20 @@ def _without_end(starts: Ints, target: Ints, reward: Floats, discount: float) ->
 
 
 def _by_squaring(
-    sizes: Sizes, starts: Ints, nxt: Ints, reward: Floats, horizon: int, discount: float
+    sizes: Sizes,
+    starts: Ints,
+    nxt: Ints,
+    reward: Floats,
+    horizon: int,
+    discount: float,
+    after: Floats,
 ) -> Floats:
     """`(M*S,)` values after `horizon` steps; `k` give `max_j best[i, j] + discount^k v[j]`."""
     M, S, _ = sizes
     state = np.repeat(np.arange(M * S), np.diff(np.append(starts, len(nxt))))
     best: Floats = np.full((M, S, S), -np.inf)  # of 1, 2, 4, ... steps, from a state to another
     np.maximum.at(best.reshape(M * S, S), (state, nxt), reward)
-    value: Floats = np.zeros((M, S))
+    value: Floats = after.reshape(M, S)
     steps = 1
     while True:
         factor = discount**steps

@@ -8,9 +8,8 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model.availability import Mask, stand_ins
-from latentmdp.model.either_kind import refuse_timed
 from latentmdp.model.horizons import needs_finite
-from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.latent_mdp import LatentMDP, refuse_readings, refuse_steps
 from latentmdp.model.rows import dense_symbols
 
 
@@ -78,7 +77,8 @@ def check_learnable(model: LatentMDP) -> None:
     Transitions and rewards do not change with the step, and the context, state, action and next
     state say what the reward is.
     """
-    refuse_timed(model, "learning")
+    refuse_steps(model, "learning")
+    refuse_readings(model, "learning")
     needs_finite(model, "learning")
     if model.stochastic_rewards:
         raise ModelError(

@@ -9,10 +9,8 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.evaluate import evaluate
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP, replaced
-from latentmdp.model.timed import TimedLatentMDP
 from latentmdp.model.units import USER
 from latentmdp.planning.history.planner import plan_history
 from latentmdp.planning.history.safeguard import safeguarded
@@ -23,7 +21,6 @@ from latentmdp.planning.markov.planner import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
 from latentmdp.policy.graph import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy.policy_class import check_policy_class
-from latentmdp.policy.policy_fold import unfold
 from latentmdp.runtime.files import memory_budget
 from latentmdp.runtime.interrupts import interrupts_raised
 
@@ -125,7 +122,7 @@ class Plan:
 
 
 def plan(
-    model: AnyModel,
+    model: LatentMDP,
     policy_class: str = "history",
     gap: float | None = 0.01,
     time_limit: float | None = 60.0,
@@ -157,12 +154,6 @@ def plan(
     ('optimal', True)
     """
     begun = time.perf_counter()
-    if isinstance(model, TimedLatentMDP):
-        options: dict[str, Any] = {"method": method, "work_limit": work_limit}
-        options |= {"memory_limit": memory_limit, "progress": progress, "seed": seed, "warm": warm}
-        options["max_nodes"] = max_nodes
-        timed = model if horizon is None else replaced(model, horizon=horizon)
-        return _plan_timed(timed, policy_class, gap, time_limit, options)
     _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
     if horizon is not None:
         model = replaced(model, horizon=horizon)
@@ -215,21 +206,7 @@ def plan(
     )  # fmt: skip
 
 
-def _plan_timed(
-    model: TimedLatentMDP,
-    policy_class: str,
-    gap: float | None,
-    time_limit: float | None,
-    options: dict[str, Any],
-) -> Plan:
-    """Plan the time-augmented model; the policy comes back on the person's states."""
-    if options["warm"] is not None:
-        options["warm"] = unfold(model, as_policy(model, options["warm"], "warm"))
-    found = plan(model.unrolled, policy_class, gap, time_limit, **options)
-    return replace(found, policy=found.policy.for_model(model), model_digest=model.digest)
-
-
-def check_made_for(plan: Any, model: AnyModel, what: str) -> None:
+def check_made_for(plan: Any, model: LatentMDP, what: str) -> None:
     """Refuse what is not a plan, and a plan for another model or in other units."""
     if not isinstance(plan, Plan):
         raise ModelError(f"{what} must be a Plan, as plan gives; it is a {type(plan).__name__}")
@@ -248,7 +225,7 @@ def check_made_for(plan: Any, model: AnyModel, what: str) -> None:
     )
 
 
-def plan_whole(model: AnyModel, policy_class: str = "history", **options: Any) -> Plan:
+def plan_whole(model: LatentMDP, policy_class: str = "history", **options: Any) -> Plan:
     """`plan` for callers that go on with it: Ctrl-C ends them, and not only the plan."""
     with interrupts_raised():
         return plan(model, policy_class, **options)

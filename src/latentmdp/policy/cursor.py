@@ -6,11 +6,10 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import ordinary, place
 from latentmdp.policy.belief import likelihoods
 
 if TYPE_CHECKING:
-    from latentmdp.model.either_kind import AnyModel
+    from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 
 LEAST_BELIEF = 1e-300  # a context that is possible stays so, however long the episode
@@ -26,7 +25,7 @@ class Cursor:
 
     __slots__ = ("_vectors", "belief", "model", "node", "policy")
 
-    def __init__(self, policy: "PolicyGraph", node: int, model: "AnyModel | None" = None) -> None:
+    def __init__(self, policy: "PolicyGraph", node: int, model: "LatentMDP | None" = None) -> None:
         self.policy = policy
         self.node = node
         self.model = model
@@ -63,6 +62,7 @@ class Cursor:
         *,
         action: int | None = None,
         reward: float | None = None,
+        reading: int | None = None,
         symbol: int | None = None,
         accept_unexpected: bool = False,
     ) -> int | None:
@@ -72,11 +72,11 @@ class Cursor:
         goes on at the next state. One with memory then goes on at the node of the next step and
         state that is worth most at the belief; that takes the model.
 
-        `reward` is needed where the model's contexts pay differently and the policy sees it. What
-        no context that is still possible can produce is refused; with `accept_unexpected` the
+        `reward` is needed where the model's contexts pay differently and the policy sees it, and
+        `reading` where the model has readings. What no context that is still possible can produce is refused; with `accept_unexpected` the
         policy goes on from the default node of the next state, without what it remembered.
-        `symbol` stands for the reward where it is known by its number (`model.symbol`), and is
-        not checked.
+        `symbol` stands for both where it is known by its number (`model.symbol`), and is not
+        checked.
         """
         policy = self.policy
         if not isinstance(next_state, (int, np.integer)) or not 0 <= next_state < policy.S:
@@ -84,11 +84,13 @@ class Cursor:
                 f"the next state must be a whole number from 0 to {policy.S - 1}; it is "
                 f"{next_state!r}"
             )
-        if reward is not None and symbol is not None:
-            raise ModelError("reward or symbol must be given, not both: a symbol is its number")
+        if symbol is not None and (reward is not None or reading is not None):
+            raise ModelError(
+                "reward and reading, or symbol, must be given, not both: a symbol is their number"
+            )
         done = self.action if action is None else self._checked_action(action)
         if symbol is None:
-            symbol = self._symbol(done, next_state, reward, accept_unexpected)
+            symbol = self._symbol(done, next_state, reward, reading, accept_unexpected)
         if self.model is not None:
             expected = self._update(done, next_state, symbol)
         else:
@@ -119,9 +121,14 @@ class Cursor:
         return int(action)
 
     def _symbol(
-        self, action: int, next_state: int, reward: float | None, accept_unexpected: bool
+        self,
+        action: int,
+        next_state: int,
+        reward: float | None,
+        reading: int | None,
+        accept_unexpected: bool,
     ) -> int:
-        """What the policy sees of `reward`; -1 for what it cannot tell."""
+        """What the policy sees of `reward` and `reading`; -1 for what it cannot tell."""
         if reward is not None and not isinstance(reward, (int, float, np.number)):
             raise ModelError(f"the reward must be a number; it is {reward!r}")
         if self.model is None:
@@ -133,7 +140,7 @@ class Cursor:
         assert self.belief is not None
         return symbol_seen(
             self.model, self.belief, self.step, (self._state, action, next_state), reward,
-            needed=not self.policy.is_markov, accept_unexpected=accept_unexpected,
+            reading, needed=not self.policy.is_markov, accept_unexpected=accept_unexpected,
         )  # fmt: skip
 
     def _update(self, action: int, next_state: int, symbol: int) -> bool:
@@ -153,13 +160,12 @@ class Cursor:
         assert self.belief is not None
         if self._vectors is None:
             self._vectors = AlphaVectors(self.model, self.policy)
-        at = int(place(self.model, step, state))
-        return int(self._vectors.best(step, at, self.belief)[1])
+        return int(self._vectors.best(step, state, self.belief)[1])
 
 
-def checked_available(model: "AnyModel", step: int, state: int, action: int) -> int:
+def checked_available(model: "LatentMDP", step: int, state: int, action: int) -> int:
     """Refuse an action that is unavailable in the state at the step."""
-    available = ordinary(model).actions_in(int(place(model, step, state))).tolist()
+    available = model.actions_in(state, step).tolist()
     if action not in available:
         raise ModelError(
             f"the action must be available in state {state} "
@@ -169,64 +175,83 @@ def checked_available(model: "AnyModel", step: int, state: int, action: int) -> 
 
 
 def symbol_seen(
-    model: "AnyModel",
+    model: "LatentMDP",
     belief: Floats,
     step: int,
     transition: tuple[int, int, int],
     reward: float | None,
+    reading: int | None = None,
     *,
     needed: bool = True,
     accept_unexpected: bool = False,
 ) -> int:
-    """The number of a reward of `transition` (state, action, next state); -1 for an unknown one.
+    """The symbol of what was seen at `transition` (state, action, next state); -1: unknown.
 
     What no context of positive belief can show is refused, unless it is accepted. Without a
-    `reward`, the number of the only one that there can be; -1 if it is not `needed`.
+    `reward` or a `reading`, that of the only one that there can be; -1 if it is not `needed`.
     """
     outcomes = _outcomes(model, belief, step, transition)
-    symbols = np.unique(ordinary(model).symbol[outcomes])
+    where = "(state {}, action {}, next {})".format(*transition)
+    if model.readings > 1:
+        possible = np.unique(model.reading[outcomes])
+        if reading is None and len(possible) > 1:
+            if not needed:
+                return -1
+            raise ModelError(f"the reading must be given: several are possible for {where}")
+        reading = (
+            _checked_reading(model, reading)
+            if reading is not None
+            else int(possible.max(initial=0))
+        )
+        outcomes = outcomes[model.reading[outcomes] == reading]
+    elif reading is not None:
+        raise ModelError(f"the model has no readings; the reading is {reading!r}")
+    symbols = np.unique(model.symbol[outcomes])
     if reward is None and len(symbols) > 1:
         if not needed:
             return -1
-        raise ModelError(
-            "the reward must be given: contexts pay differently for (state {}, action {}, next "
-            "{})".format(*transition)
-        )
+        raise ModelError(f"the reward must be given: contexts pay differently for {where}")
     if reward is None:
         symbol = int(symbols[0]) if len(symbols) else -1
     else:
-        symbol = ordinary(model).symbol_of(*_places(model, step, transition), reward)
+        symbol = model.symbol_of(*transition, reward, step, reading or 0)
     if symbol not in symbols and not accept_unexpected:
-        raise ModelError(_refusal(model, transition, reward, ordinary(model).reward[outcomes]))
+        raise ModelError(_refusal(model, transition, reward, reading, model.reward[outcomes]))
     return symbol
 
 
+def _checked_reading(model: "LatentMDP", reading: Any) -> int:
+    whole = isinstance(reading, (int, np.integer)) and not isinstance(reading, bool)
+    if not whole or not 0 <= reading < model.readings:
+        raise ModelError(
+            f"the reading must be a whole number from 0 to {model.readings - 1}; it is {reading!r}"
+        )
+    return int(reading)
+
+
 def belief_after(
-    model: "AnyModel", belief: Floats, step: int, transition: tuple[int, int, int], symbol: int
+    model: "LatentMDP", belief: Floats, step: int, transition: tuple[int, int, int], symbol: int
 ) -> Floats | None:
     """The belief after a transition (symbol -1: any reward); None if no context can show it."""
-    weight = belief * likelihoods(ordinary(model), *_places(model, step, transition), symbol)
+    weight = belief * likelihoods(model, *transition, symbol, step)
     if not weight.any():
         return None
     return np.where(weight > 0.0, np.maximum(weight / weight.sum(), LEAST_BELIEF), 0.0)
 
 
 def _outcomes(
-    model: "AnyModel", belief: Floats, step: int, transition: tuple[int, int, int]
+    model: "LatentMDP", belief: Floats, step: int, transition: tuple[int, int, int]
 ) -> Ints:
     """Positions of the outcomes of a transition in the contexts of positive belief."""
-    contexts = np.flatnonzero(belief > 0.0)
-    return ordinary(model).outcomes_to(contexts, *_places(model, step, transition))
-
-
-def _places(model: "AnyModel", step: int, transition: tuple[int, int, int]) -> tuple[int, int, int]:
-    """State, action and next state as `ordinary(model)` numbers them."""
-    state, action, next_state = transition
-    return int(place(model, step, state)), action, int(place(model, step + 1, next_state))
+    return model.outcomes_to(np.flatnonzero(belief > 0.0), *transition, step)
 
 
 def _refusal(
-    model: "AnyModel", transition: tuple[int, int, int], reward: float | None, rewards: Floats
+    model: "LatentMDP",
+    transition: tuple[int, int, int],
+    reward: float | None,
+    reading: int | None,
+    rewards: Floats,
 ) -> str:
     where = "(state {}, action {}, next {})".format(*transition)
     remedy = (
@@ -234,9 +259,10 @@ def _refusal(
         f"goes on with the best advice after any action; {ACCEPT}"
     )
     if len(rewards) == 0:
+        seen = "" if reading is None else f" with reading {reading}"
         return (
             "the next state must be one that some context can lead to after what was seen so "
-            f"far; none leads to {where} ({remedy})"
+            f"far; none leads to {where}{seen} ({remedy})"
         )
     values = ", ".join(f"{x:.6g}" for x in np.unique(rewards))
     if model.units:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.errors import printable
-from latentmdp.model.either_kind import AnyModel, ordinary, place
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import reach_weights
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NodeObservations = Callable[[int], list[tuple[int, int]]]
 
 
-def to_dot(policy: "PolicyGraph", model: AnyModel | None, max_nodes: int) -> str:
+def to_dot(policy: "PolicyGraph", model: LatentMDP | None, max_nodes: int) -> str:
     """See `PolicyGraph.to_dot`."""
     states = (model.state_names if model else None) or [f"s{i}" for i in range(policy.S)]
     actions = model.action_names if model else None
@@ -51,18 +51,17 @@ def _own_observations(policy: "PolicyGraph") -> NodeObservations:
     return observations
 
 
-def _model_observations(policy: "PolicyGraph", model: AnyModel) -> NodeObservations:
-    g, rows = reach_weights(model, policy), ordinary(model)
+def _model_observations(policy: "PolicyGraph", model: LatentMDP) -> NodeObservations:
+    g = reach_weights(model, policy)
 
     def observations(n: int) -> list[tuple[int, int]]:
         if policy.ends_after(policy.step[n]):
             return []
         found = set()
         for m in np.flatnonzero(g[n]):
-            state = place(model, policy.step[n], policy.state[n])
-            row = (m * rows.S + state) * rows.A + policy.action[n]
-            for i in range(rows.indptr[row], rows.indptr[row + 1]):
-                found.add((int(rows.symbol[i]), int(rows.next[i]) % policy.S))
+            row = model.row(policy.step[n], m, policy.state[n], policy.action[n])
+            for i in range(model.indptr[row], model.indptr[row + 1]):
+                found.add((int(model.symbol[i]), int(model.next[i])))
         return sorted(found)
 
     return observations

@@ -10,12 +10,12 @@ from latentmdp.tables.to_frame import named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from latentmdp.model.either_kind import AnyModel
+    from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 
 
 def policy_frame(
-    policy: "PolicyGraph", model: "AnyModel | None", names: bool = True
+    policy: "PolicyGraph", model: "LatentMDP | None", names: bool = True
 ) -> "pd.DataFrame":
     """See `PolicyGraph.to_frame`. `O(N M Gamma)` with a model, which the policy fits."""
     import pandas as pd  # loads slowly

@@ -12,7 +12,7 @@ are played with (`H` is `math.inf`); in a model with one it is played until then
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,18 +23,17 @@ from numpy.typing import ArrayLike
 from latentmdp.csr import Ints
 from latentmdp.errors import ModelError, TransferWarning
 from latentmdp.model.availability import Mask
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import WITHOUT_END, is_infinite
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import initial_belief, update_belief
 from latentmdp.policy.checks import check_graph, check_range, check_shapes, indices
 from latentmdp.policy.cursor import Cursor
 from latentmdp.policy.dot import to_dot
 from latentmdp.policy.frame import policy_frame
 from latentmdp.policy.numbering import Numbering, in_numbers_of
-from latentmdp.policy.policy_fold import fold
 from latentmdp.policy.simplify import merged, merged_stationary, pruned
 from latentmdp.policy.stationary import stationary_table, unrolled
+from latentmdp.policy.time_augmented import from_time_augmented, is_for_time_augmented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +74,9 @@ class PolicyGraph:
     root: Ints  # (S,) node at step 0 by first state
     default: Ints  # (H, S) node by (step, state); (1, S) if stationary
     stationary: bool = False  # one rule for all steps: successors are at step 0 as well
+    model: LatentMDP | None = field(default=None, compare=False)  # that it was made for, if known
+    numbering: Numbering | None = field(default=None, compare=False)  # what its symbols stand for,
+    # where they are a learner's numbers and not a model's
 
     @property
     def N(self) -> int:
@@ -169,7 +171,7 @@ class PolicyGraph:
     @classmethod
     def from_belief(
         cls,
-        model: "AnyModel",
+        model: LatentMDP,
         choose: Callable[[int, int, np.ndarray], int],
         digits: int = 12,
         max_nodes: int | None = None,
@@ -205,9 +207,7 @@ class PolicyGraph:
         )  # fmt: skip
 
     @classmethod
-    def from_tree(
-        cls, model: "AnyModel", choose: Callable[[tuple[int, ...]], int]
-    ) -> "PolicyGraph":
+    def from_tree(cls, model: LatentMDP, choose: Callable[[tuple[int, ...]], int]) -> "PolicyGraph":
         """The policy that plays `choose(history)`, one node per possible history.
 
         A history is `(s_0, a_0, symbol_0, s_1, a_1, symbol_1, ..., s_t)`. Histories that the model
@@ -224,29 +224,15 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ running
 
-    @property
-    def model(self) -> "AnyModel | None":
-        """The model that it was made for, as far as it is known: `plan` says so, files do not."""
-        return self.__dict__.get("_model")
-
-    def for_model(self, model: "AnyModel") -> "PolicyGraph":
+    def for_model(self, model: LatentMDP) -> "PolicyGraph":
         """The same policy in the model's numbers, which knows it: cursors understand rewards."""
-        policy = PolicyGraph.__new__(PolicyGraph)
-        policy.__dict__.update(fitted(model, self).__dict__, _model=model, _numbering=None)
-        return policy
-
-    @property
-    def numbering(self) -> Numbering | None:
-        """What its symbols stand for, where they are a learner's numbers and not a model's."""
-        return self.__dict__.get("_numbering")
+        return replace(fitted(model, self), model=model, numbering=None)
 
     def numbered_by(self, numbering: Numbering) -> "PolicyGraph":
         """The same policy, which says that its symbols are those of `numbering`."""
-        policy = PolicyGraph.__new__(PolicyGraph)
-        policy.__dict__.update(self.__dict__, _model=None, _numbering=numbering)
-        return policy
+        return replace(self, model=None, numbering=numbering)
 
-    def cursor(self, state: int, model: "AnyModel | None" = None) -> Cursor:
+    def cursor(self, state: int, model: LatentMDP | None = None) -> Cursor:
         """A cursor at the root node of the first `state`.
 
         `model` (default: the policy's own) tells what rewards say, what can happen at all, and how
@@ -297,7 +283,7 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ simplifying
 
-    def prune(self, model: "AnyModel | None" = None) -> "PolicyGraph":
+    def prune(self, model: LatentMDP | None = None) -> "PolicyGraph":
         """Without successors that say what the default says, and without unreachable nodes.
 
         With a `model`, also without successors on observations that it gives probability zero.
@@ -310,14 +296,14 @@ class PolicyGraph:
 
     # ------------------------------------------------------------------ showing, saving
 
-    def to_dot(self, model: "AnyModel | None" = None, max_nodes: int = 200) -> str:
+    def to_dot(self, model: LatentMDP | None = None, max_nodes: int = 200) -> str:
         """The part reachable from the roots as a Graphviz `digraph`, at most `max_nodes` of it.
 
         With a `model`: names from it, and every observation it can show; without: the successors.
         """
         return to_dot(self if model is None else fitted(model, self), model, max_nodes)
 
-    def to_frame(self, model: "AnyModel | None" = None, names: bool = True) -> "pd.DataFrame":
+    def to_frame(self, model: LatentMDP | None = None, names: bool = True) -> "pd.DataFrame":
         """One row per node: `node, step, state, action`, in the order of the steps.
 
         With a `model` (default: the policy's own, if it knows one) also `reach`, the probability of
@@ -345,7 +331,9 @@ class PolicyGraph:
         if not isinstance(other, PolicyGraph):
             return NotImplemented
         return all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+            if f.compare
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -375,7 +363,7 @@ def _markov_skeleton(H: int, S: int) -> dict[str, Ints]:
     return parts
 
 
-POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph) if field.name != "stationary")
+POLICY_PARTS = tuple(field.name for field in fields(PolicyGraph))[:9]
 """The names of a policy's arrays, in the order of `PolicyGraph.from_arrays`."""
 
 
@@ -422,9 +410,7 @@ def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     if np.array_equal(action, policy.action):
         return policy
     action.flags.writeable = False
-    changed = PolicyGraph.__new__(PolicyGraph)
-    changed.__dict__.update(policy.__dict__, action=action)
-    return changed
+    return replace(policy, action=action)
 
 
 def _places(allowed: Mask, policy: PolicyGraph) -> tuple[Ints, ...]:
@@ -433,34 +419,28 @@ def _places(allowed: Mask, policy: PolicyGraph) -> tuple[Ints, ...]:
     return place if allowed.ndim == 2 else (policy.step, *place)
 
 
-def fitted(model: "AnyModel", policy: PolicyGraph) -> PolicyGraph:
+def fitted(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
     """The policy with the model's numbers for rewards, and the same nodes; checked to fit.
 
-    For a step-dependent model, a policy for its time-augmented model is folded to its states.
+    A policy for `model.time_augmented()` is turned into one for the model's own states.
 
     A stationary policy in a model with a last step is unrolled: its node `n` at step `t` is node
     `t * N + n`.
     """
-    if isinstance(model, TimedLatentMDP) and isinstance(policy, PolicyGraph):
-        learned = policy.numbering is not None
-        if policy.stationary and policy.S == model.S:
+    if isinstance(policy, PolicyGraph):
+        if is_for_time_augmented(model, policy):
+            policy = from_time_augmented(model, policy)
+        elif policy.stationary and policy.S == model.S and model.steps > 1:
             policy = unrolled(policy, model.H)  # before its actions are checked, step by step
-        if policy.H == model.H and policy.S == model.H * model.S and (learned or model.H > 1):
-            policy = fold(model, fitted(model.unrolled, policy))
-        elif learned:
-            raise ModelError(
-                "a learner's policy must be for the model that it learned in, model.unrolled, with "
-                f"{model.H * model.S} states; it is for S={policy.S}"
-            )
     check_fits(model, policy)
-    if policy.numbering is not None and not isinstance(model, TimedLatentMDP):
+    if policy.numbering is not None:
         policy = in_numbers_of(policy, policy.numbering, model)
     if policy.stationary and not is_infinite(model.horizon):
         return unrolled(policy, model.H)
     return policy
 
 
-def as_policy(model: "AnyModel", given: Any, what: str = "a policy") -> PolicyGraph:
+def as_policy(model: LatentMDP, given: Any, what: str = "a policy") -> PolicyGraph:
     """What a person has as a policy for the model: a plan's, a graph, or a table of actions.
 
     A table has the shape `(H, S)`, or `(S,)` for the same actions at every step. A graph that was
@@ -472,7 +452,7 @@ def as_policy(model: "AnyModel", given: Any, what: str = "a policy") -> PolicyGr
         from latentmdp.policy.transfer import needs_transfer, transfer  # which makes a PolicyGraph
 
         if needs_transfer(policy, model):
-            found = transfer(policy, model)  # type: ignore[arg-type]
+            found = transfer(policy, model)
             if found.filled:
                 warnings.warn(str(found), TransferWarning, stacklevel=3)
             return found.policy

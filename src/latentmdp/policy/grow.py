@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.model.either_kind import AnyModel, ordinary, place
 from latentmdp.model.horizons import needs_finite
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph
 
 
 def expand(
-    model: AnyModel,
+    model: LatentMDP,
     start: Callable[[int], Any],
     follow: Callable[[int, int, Any, int, int, int], Any],
     choose: Callable[[int, int, Any], int],
@@ -26,11 +26,10 @@ def expand(
 
     Where `max_nodes` or `time_limit` end it, observations lead to the default nodes.
     """
-    needs_finite(ordinary(model), "a policy that is grown history by history")
+    needs_finite(model, "a policy that is grown history by history")
     end = inf if time_limit is None else perf_counter() + time_limit
     most = inf if max_nodes is None else max_nodes
     H, S, A = model.H, model.S, model.A
-    rows = ordinary(model)
     ids: dict[tuple[int, int, Any], int] = {}
     nodes: list[tuple[int, int, Any]] = []
     actions: list[int] = []
@@ -62,9 +61,9 @@ def expand(
             continue
         out: dict[tuple[int, int], set[int]] = {}
         for m in seen[n]:
-            row = (m * rows.S + place(model, t, s)) * A + actions[n]
-            for i in range(rows.indptr[row], rows.indptr[row + 1]):
-                out.setdefault((int(rows.symbol[i]), int(rows.next[i]) % S), set()).add(int(m))
+            row = model.row(t, m, s, actions[n])
+            for i in range(model.indptr[row], model.indptr[row + 1]):
+                out.setdefault((int(model.symbol[i]), int(model.next[i])), set()).add(int(m))
         edges[n] = []
         for (symbol, nxt), by in sorted(out.items()):
             after = follow(t, s, memory, actions[n], symbol, nxt)

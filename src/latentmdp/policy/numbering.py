@@ -122,10 +122,12 @@ def _meanings(
     distinct = np.unique(seen, axis=0)
     places = distinct[:, :3].astype(np.int64)
     own = np.full(len(places), -1)
-    for i, ((at, nxt, _), reward) in enumerate(zip(places, distinct[:, 3], strict=True)):
+    for i, ((at, nxt, symbol), reward) in enumerate(zip(places, distinct[:, 3], strict=True)):
         s, a, n = states[at // new.A], actions[at % new.A], states[nxt]
         if min(s, a, n) >= 0:
-            own[i] = old.symbol_of(int(s), int(a), int(n), reward)
+            read = symbol % new.readings
+            if read < old.readings:
+                own[i] = old.symbol_of(int(s), int(a), int(n), reward, reading=int(read))
     return np.column_stack([places, own])
 
 

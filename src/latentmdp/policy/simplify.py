@@ -1,26 +1,27 @@
 """Smaller policy graphs that play the same: without what is never reached, equal nodes merged."""
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latentmdp.csr import Ints
-from latentmdp.model.either_kind import AnyModel, ordinary, place
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import reach_weights
 
 if TYPE_CHECKING:
     from latentmdp.policy.graph import PolicyGraph
 
 
-def pruned(policy: "PolicyGraph", model: AnyModel | None = None) -> "PolicyGraph":
+def pruned(policy: "PolicyGraph", model: LatentMDP | None = None) -> "PolicyGraph":
     """Without successors that say what the default says, and without unreachable nodes.
 
     With a `model`, also without successors on observations that it gives probability zero.
     """
-    by_step = policy.stationary and isinstance(model, TimedLatentMDP)
-    if model is not None and (policy.numbering is not None or by_step):
+    if model is not None and (
+        policy.numbering is not None or (policy.stationary and model.steps > 1)
+    ):
         return pruned(policy.for_model(model), model)
     owner = np.repeat(np.arange(policy.N), np.diff(policy.indptr))
     keep = policy.node != policy.default[policy.step_after(policy.step[owner]), policy.next]
@@ -50,19 +51,18 @@ def follow_edges(reached: np.ndarray, owner: Ints, node: Ints) -> None:
         reached[new] = True
 
 
-def _possible(policy: "PolicyGraph", model: AnyModel, owner: Ints) -> np.ndarray:
+def _possible(policy: "PolicyGraph", model: LatentMDP, owner: Ints) -> np.ndarray:
     """`(E,)` whether some context that can be at the owner can show the observation."""
-    g, state = reach_weights(model, policy), place(model, policy.step, policy.state)
+    g = reach_weights(model, policy)
     possible = np.zeros(len(policy.node), dtype=bool)
-    model = ordinary(model)
     for m in range(model.M):
-        row = (m * model.S + state) * model.A + policy.action
+        row = model.row(policy.step, m, policy.state, policy.action)
         length = model.indptr[row + 1] - model.indptr[row]
         width = int(max(model.symbol.max(), policy.symbol.max(initial=0))) + 1
         at = np.repeat(np.arange(policy.N), length)
         i = np.arange(len(at)) - np.repeat(np.cumsum(length) - length, length)
         i += np.repeat(model.indptr[row], length)
-        seen = (at * width + model.symbol[i]) * policy.S + model.next[i] % policy.S
+        seen = (at * width + model.symbol[i]) * policy.S + model.next[i]
         shown = (owner * width + policy.symbol) * policy.S + policy.next
         possible |= np.isin(shown, seen[g[at, m] > 0])
     return possible
@@ -150,6 +150,4 @@ def _selected(
         new_id[kind[policy.default]],
         policy.stationary,
     )._freeze()
-    if policy.numbering is not None:
-        return graph.numbered_by(policy.numbering)
-    return graph if policy.model is None else graph.for_model(policy.model)
+    return replace(graph, model=policy.model, numbering=policy.numbering)

@@ -62,10 +62,11 @@ def transfer(policy: Any, model: LatentMDP, source: LatentMDP | None = None) -> 
         return Transfer(as_policy(model, graph).for_model(model))
     own: Any = graph.model if source is None else source
     for which, found in (("the policy's model", own), ("the new model", model)):
-        if not isinstance(found, LatentMDP):
+        if not isinstance(found, LatentMDP) or found.steps > 1:
+            what = "step-dependent" if isinstance(found, LatentMDP) else f"a {type(found).__name__}"
             raise ModelError(
                 f"transfer needs two models that do not change with the step; {which} is "
-                + ("not known: give source=" if found is None else f"a {type(found).__name__}")
+                + ("not known: give source=" if found is None else what)
             )
     if own is model:
         return Transfer(graph.for_model(model))
@@ -119,6 +120,8 @@ def needs_transfer(policy: PolicyGraph, model: Any) -> bool:
     """
     own = policy.model
     if own is model or not (isinstance(own, LatentMDP) and isinstance(model, LatentMDP)):
+        return False
+    if max(own.steps, model.steps) > 1:
         return False
     if policy.numbering is not None or policy.S != own.S:
         return False

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.model.either_kind import folded
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.model.timed import TimedLatentMDP
+from latentmdp.model.time_augmented import step_dependent
 from latentmdp.policy.graph import PolicyGraph, fitted
-from latentmdp.policy.policy_fold import kept_nodes
+from latentmdp.policy.time_augmented import kept_nodes
 from latentmdp.report.encode import pack_unit, pack_whole
 from latentmdp.report.optimistic import optimistic_actions
 from latentmdp.report.stored_phases import EXPLORER_FILE, identity, load_phases, policy_data
@@ -182,10 +181,10 @@ def _in_force(run: "Run", number: int) -> dict[str, Any]:
 
 def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
     """A policy, and what was known and hoped for when it was chosen."""
-    policy, seen = slim(run.model, policy), folded(run.model)
+    policy, seen = slim(run.model, policy), step_dependent(run.model)
     hoped = optimistic_actions(run, counts, policy)
-    if isinstance(seen, TimedLatentMDP):
-        hoped = None if hoped is None else hoped[kept_nodes(seen, policy)]
+    if seen is not run.model:
+        hoped = None if hoped is None else hoped[kept_nodes(seen.S, policy)]
         policy = fitted(seen, policy)
     data = {"policy": policy_data(policy), "visits": visit_powers(counts.N)}
     return data if hoped is None else data | {"hoped": pack_unit(hoped)}
@@ -193,7 +192,7 @@ def _known(run: "Run", policy: PolicyGraph, counts: "Counts") -> dict[str, Any]:
 
 def plan_phase(model: LatentMDP, policy: PolicyGraph, value: float) -> dict[str, Any]:
     """A planned policy as the only phase of an entry of its own."""
-    policy = fitted(folded(model), slim(model, policy))
+    policy = fitted(step_dependent(model), slim(model, policy))
     return {"number": 0, "value": value, "policy": policy_data(policy)}
 
 

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from latentmdp._version import __version__
 from latentmdp.learning.regret import RegretBracket
-from latentmdp.model.either_kind import folded
 from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.time_augmented import step_dependent
 from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.report.groups import SEEDS_FOR_PERCENTILES, Group
 from latentmdp.report.html import Figure, count, number, section, table, tag
@@ -31,7 +31,7 @@ def lead(
     optima: Sequence[tuple[float, float]],
 ) -> str:  # fmt: skip
     """One sentence of what was run."""
-    model = folded(models[0])
+    model = step_dependent(models[0])
     sizes = (
         f"{count(model.M, 'context')}, {count(model.S, 'state')}, {count(model.A, 'action')}, "
         f"{count(model.H, 'step')}"
@@ -325,12 +325,12 @@ def setting_section(
 def _model_words(i: int, model: LatentMDP, models: int) -> list[Markup]:
     name = model_file(i, models)
     rewards = "observed" if model.observe_rewards else "hidden until the end"
-    states = model.S if model.fold is None else model.fold.states
+    states = model.S if model.augmented is None else model.augmented.states
     words = (
         f"M = {model.M} contexts, S = {states} states, A = {model.A} actions, H = {model.H} "
         f"steps, at most Γ = {model.Gamma} next states; rewards {rewards}."
     )
-    if model.fold is not None:
+    if model.augmented is not None:
         words += (
             f" Transitions or rewards change with the step: learners see the step in the state, "
             f"{model.S} states in all."

@@ -10,7 +10,8 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.schema import Table, fitting, number, whole
-from latentmdp.model.either_kind import AnyModel, folded
+from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.time_augmented import step_dependent
 from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph, check_fits
 from latentmdp.report.encode import WIDTHS, pack_whole
 from latentmdp.runtime.files import refusal
@@ -80,7 +81,7 @@ def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     for name, column in TABLE_COLUMNS.items():
         if place[name] != table[column][place["number"]]:
             raise ModelError(f"{where}{name} must be that of the run's table; it is {place[name]}")
-    policy = _policy(folded(model), phase.get("policy"), f"{where}policy")
+    policy = _policy(step_dependent(model), phase.get("policy"), f"{where}policy")
     rows = model.M * model.S * model.A
     visits = _unpacked(phase.get("visits"), f"{where}visits")
     if visits.size != rows or visits.max() > 64:
@@ -94,7 +95,7 @@ def _phase(run: "Run", phase: Any, where: str) -> dict[str, Any]:
     return checked
 
 
-def _policy(model: AnyModel, data: Any, where: str) -> PolicyGraph:
+def _policy(model: LatentMDP, data: Any, where: str) -> PolicyGraph:
     """The policy of `policy_data`."""
     if not isinstance(data, dict):
         raise ModelError(f"{where} must be there")

@@ -7,8 +7,8 @@ import numpy as np
 
 from latentmdp.drawing.diagram import diagram_places
 from latentmdp.drawing.policies import action_directions
-from latentmdp.model.either_kind import folded, pictured
 from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.model.time_augmented import step_dependent
 from latentmdp.report.encode import pack_real, pack_whole, rounded
 
 MAX_DIAGRAM = 40  # states; beyond that the page draws the neighbourhood of the current one
@@ -18,16 +18,16 @@ def world(model: LatentMDP, optimum: float | None = None) -> dict[str, Any]:
     """Everything of the model; the page can write it out again as a file for `lm.load`.
 
     `optimum`: an upper bound on what any policy earns in an episode, with memory too.
-    Of a time-augmented model the page shows the states of the step-dependent one (`fold`).
+    Of a time-augmented model the page shows the states of the step-dependent one (`statesPerStep`).
     """
-    drawn = pictured(folded(model))
+    drawn = step_dependent(model).mean_over_steps()
     layout = drawn.layout
     data: dict[str, Any] = {
         "M": model.M,
         "S": model.S,
         "A": model.A,
         "H": model.H,
-        "fold": None if model.fold is None else model.fold.states,
+        "statesPerStep": None if model.augmented is None else model.augmented.states,
         "w": model.w.tolist(),
         "nu": pack_real(model.nu),
         "discount": model.discount,

@@ -9,12 +9,10 @@ from markupsafe import Markup
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.run import Run, load_run
-from latentmdp.model.either_kind import folded
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.model.timed import TimedLatentMDP
 from latentmdp.model.units import USER
 from latentmdp.planning.plan import check_made_for
-from latentmdp.policy.policy_fold import unfold
+from latentmdp.policy.time_augmented import in_time_augmented
 from latentmdp.report import sections
 from latentmdp.report.audits import audit_section
 from latentmdp.report.content import content
@@ -46,7 +44,7 @@ def write_report(
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
     `plan`: planning certificates to show, of the first run's model; their policies can be explored.
-    Of runs on `model.unrolled` of a step-dependent model, the page shows the states of `model`, and
+    Of runs on `model.time_augmented()` of a step-dependent model, the page shows the states of `model`, and
     plans may be of either.
     `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
@@ -105,10 +103,12 @@ def _named(given: Any, name: Any) -> list[tuple[str, Any]]:
 
 def _of_learners(plan: Any, model: LatentMDP) -> Any:
     """A plan of a step-dependent model as one of its time-augmented model, which learners see."""
-    seen = folded(model)
-    if not isinstance(seen, TimedLatentMDP) or getattr(plan, "model_digest", "") != seen.digest:
+    own = getattr(getattr(plan, "policy", None), "model", None)
+    if model.augmented is None or own is None or model.augmented.states != own.S:
         return plan
-    policy = unfold(seen, plan.policy).for_model(model)
+    if own.time_augmented().digest != model.digest:
+        return plan
+    policy = in_time_augmented(own, plan.policy).for_model(model)
     return replace(plan, policy=policy, model_digest=model.digest)
 
 

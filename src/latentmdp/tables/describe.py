@@ -1,18 +1,17 @@
 """What a model is, in a few lines: sizes, largest totals, where the contexts differ."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentmdp.csr import Ints
 from latentmdp.errors import printable
-from latentmdp.model.rows import rank_rewards
+from latentmdp.model.rows import place_of, rank_rewards
 from latentmdp.model.totals import extreme_totals
 
 if TYPE_CHECKING:
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.model.timed import TimedLatentMDP
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Description:
     terminal_rewards: tuple[float, float] | None = None  # least and largest after the last step
     stochastic_rewards: bool = False  # several rewards, each seen, for one next state
     unavailable: tuple[tuple[int, int], ...] = ()  # (state, action)
+    readings: int = 1  # how many different ones are read besides the next state; 1: none
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -71,6 +71,8 @@ class Description:
         if self.terminal_rewards is not None:
             low, high = self.terminal_rewards
             lines.append(f"terminal rewards from {low:.4g} to {high:.4g}, in the totals")
+        if self.readings > 1:
+            lines.append(f"{self.readings} readings besides the next state")
         lines += [f"totals are in {self.units}"] if self.units else []
         groups = [group for group in self.alike if len(group) > 1]
         if groups:
@@ -108,36 +110,47 @@ class Description:
 
 def describe(model: "LatentMDP") -> Description:
     """Describe `model`. `O(nnz log nnz)` and the two dynamic programmes of the totals."""
-    M, S, A = model.sizes
-    row = np.repeat(np.arange(M * S * A), np.diff(model.indptr))
-    moves = _row_codes(row, M * S * A, model.next, model.prob)
+    (M, S, A), T = model.sizes, model.steps
+    n_rows = T * M * S * A
+    row = np.repeat(np.arange(n_rows), np.diff(model.indptr))
+    seen = model.next * model.readings + model.reading
+    moves = _row_codes(row, n_rows, seen, model.prob)
     if model.stochastic_rewards:
         merged = model.replace(observe_rewards=False)
-        merged_row = np.repeat(np.arange(M * S * A), np.diff(merged.indptr))
-        moves = _row_codes(merged_row, M * S * A, merged.next, np.round(merged.prob, 12))
+        merged_row = np.repeat(np.arange(n_rows), np.diff(merged.indptr))
+        merged_seen = merged.next * merged.readings + merged.reading
+        moves = _row_codes(merged_row, n_rows, merged_seen, np.round(merged.prob, 12))
+    place = place_of(model.sizes, np.arange(n_rows))
     if model.rewards_on_transitions:
-        rank = rank_rewards(row % (S * A) * S + model.next, model.reward)
+        rank = rank_rewards(place[row] * S + model.next, model.reward)
         if model.stochastic_rewards:  # how likely they are is part of the rewards
             _, of = np.unique(row * S + model.next, return_inverse=True)
             share = np.round(model.prob / np.bincount(of, model.prob)[of], 9)
             rank = rank * (1 + len(share)) + np.unique(share, return_inverse=True)[1]
-        pays = _row_codes(row, M * S * A, model.next, rank)
+        pays = _row_codes(row, n_rows, model.next, rank)
     else:
-        pays = rank_rewards(np.arange(M * S * A) % (S * A), model.row_reward)
-    by_context = [codes.reshape(M, S * A) for codes in (moves, pays)]
-    listed = model.listed_rows[: S * A]
-    differ = [
-        tuple((int(i) // A, int(i) % A) for i in np.flatnonzero((d != d[0]).any(axis=0) & listed))
-        for d in by_context
+        pays = rank_rewards(place, model.row_reward)
+    by_context = [
+        codes.reshape(T, M, S * A).swapaxes(0, 1).reshape(M, T * S * A) for codes in (moves, pays)
     ]
+    listed = model.listed_rows.reshape(T, M, S * A)[:, 0].reshape(-1)
+
+    def at_any_step(found: np.ndarray) -> tuple[tuple[int, int], ...]:
+        """The pairs `(state, action)` of some of the `T*S*A` places."""
+        pairs = np.unique(np.flatnonzero(found) % (S * A))
+        return tuple((int(i) // A, int(i) % A) for i in pairs)
+
     whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
     alike: dict[bytes, list[int]] = {}
     for m in range(M):
         alike.setdefault(whole[m].tobytes(), []).append(m)
     low, high = (
-        extreme_totals(model.sizes, model.rows, model.nu, model.horizon, model.discount, sign)
+        extreme_totals(
+            model.sizes, model.rows, model.nu, model.horizon, model.discount, sign, model.terminal
+        )
         for sign in (-1, 1)
     )
+    terminal = model.terminal
     return Description(
         M=M,
         S=S,
@@ -151,8 +164,8 @@ def describe(model: "LatentMDP") -> Description:
         rewards_on_transitions=model.rewards_on_transitions,
         smallest_totals=tuple(float(x) for x in low),
         largest_totals=tuple(float(x) for x in high),
-        transitions_differ=differ[0],
-        rewards_differ=differ[1],
+        transitions_differ=at_any_step((by_context[0] != by_context[0][0]).any(axis=0) & listed),
+        rewards_differ=at_any_step((by_context[1] != by_context[1][0]).any(axis=0) & listed),
         first_states_differ=bool((model.nu != model.nu[0]).any()),
         alike=tuple(tuple(group) for group in alike.values()),
         names={
@@ -161,27 +174,14 @@ def describe(model: "LatentMDP") -> Description:
             "actions": model.action_names,
         },
         units=model.units_in_words,
+        step_dependent=T > 1,
+        terminal_rewards=None
+        if terminal is None
+        else (float(terminal.min()), float(terminal.max())),
         stochastic_rewards=model.stochastic_rewards,
-        unavailable=tuple((int(i) // A, int(i) % A) for i in np.flatnonzero(~listed)),
+        unavailable=at_any_step(~listed),
+        readings=model.readings,
     )
-
-
-def describe_timed(model: "TimedLatentMDP") -> Description:
-    """What the time-augmented model is, in the states that a person knows."""
-    found = describe(model.unrolled)
-    at_any_step = [
-        tuple(sorted({(s % model.S, a) for s, a in pairs}))
-        for pairs in (found.transitions_differ, found.rewards_differ, found.unavailable)
-    ]
-    terminal = None
-    if model.terminal is not None:
-        terminal = float(model.terminal.min()), float(model.terminal.max())
-    return replace(
-        found, S=model.S, transitions_differ=at_any_step[0], rewards_differ=at_any_step[1],
-        unavailable=at_any_step[2], rewards_on_transitions=model.rewards_on_transitions,
-        names=found.names | {"states": model.state_names}, step_dependent=True,
-        terminal_rewards=terminal,
-    )  # fmt: skip
 
 
 def _row_codes(row: Ints, n_rows: int, nxt: Ints, value: np.ndarray) -> Ints:

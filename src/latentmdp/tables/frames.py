@@ -21,7 +21,7 @@ from latentmdp.tables.outcome_table import (
 )
 
 if TYPE_CHECKING:
-    from latentmdp.model.either_kind import AnyModel
+    from latentmdp.model.latent_mdp import LatentMDP
 
 COLUMNS = ("context", "state", "action", "next_state", "probability", "reward")
 OPTIONAL = ("weight", "first", "step")  # of the context; of the first state; where rows change
@@ -31,7 +31,7 @@ MOST_STEPS = 10**6
 def frame_model(
     frame: Any, horizon: Any, columns: dict[str, str | None], w: Any, start: Any, nu: Any,
     options: dict[str, Any],
-) -> "AnyModel":  # fmt: skip
+) -> "LatentMDP":  # fmt: skip
     """See `LatentMDP.from_frame`."""
     table = _Table(frame, columns)
     outcomes = _outcomes(table)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.errors import printable
 
 if TYPE_CHECKING:
-    from latentmdp.model.either_kind import AnyModel
+    from latentmdp.model.latent_mdp import LatentMDP
 
 WIDTH, HEIGHT, EDGE = 320, 110, 6  # of a picture, in pixels
 MOST_ROWS = 12  # of a table; the rest is counted
@@ -119,7 +119,7 @@ def curves(
     )
 
 
-def model_page(model: "AnyModel") -> str:
+def model_page(model: "LatentMDP") -> str:
     """What a model is: its sizes, its grid, and its contexts."""
     names = model.context_names or [str(m) for m in range(model.M)]
     shares = model.w.tolist()
@@ -127,7 +127,7 @@ def model_page(model: "AnyModel") -> str:
     return page(repr(model), grid(model), table(("context", "weight", ""), rows))
 
 
-def grid(model: "AnyModel") -> Picture:
+def grid(model: "LatentMDP") -> Picture:
     """A model's layout: walls, marked states (the letter of their context), first states."""
     layout = model.layout
     if layout is None or layout.shape[0] * layout.shape[1] > MOST_CELLS:

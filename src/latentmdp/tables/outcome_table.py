@@ -7,7 +7,7 @@ nothing. An action that has no rows in a state, in all contexts, is unavailable 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.model.rows import Sizes
-
-if TYPE_CHECKING:
-    from latentmdp.model.either_kind import AnyModel
 
 FREE_ROWS = 1 << 20  # rows (context, state, action) that any table may have, and
 ROWS_PER_LINE = 16  # for each of its lines
@@ -126,7 +123,7 @@ def build_model(
 
 def build_by_step(
     o: Outcomes, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
-) -> "AnyModel":
+) -> LatentMDP:
     """The model of a table whose outcomes have these steps; a smaller horizon takes the first."""
     if step is None:
         return build_model(o, w, nu, horizon, **options)

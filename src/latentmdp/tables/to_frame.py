@@ -1,4 +1,4 @@
-"""Models as pandas tables, one row per outcome; see `to_frame` of both kinds of models."""
+"""Models as pandas tables, one row per outcome; see `LatentMDP.to_frame`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,48 +11,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.model.timed import TimedLatentMDP
 
 
 def model_frame(model: "LatentMDP", names: bool = True) -> "pd.DataFrame":
     """See `LatentMDP.to_frame`."""
     import pandas as pd  # loads slowly
 
-    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    listed = model.listed_rows[row]  # not what unavailable actions repeat
-    row = row[listed]
-    pair, action = np.divmod(row, model.A)
-    context, state = np.divmod(pair, model.S)
-    return pd.DataFrame(
-        {
-            **_labels(model, names, context, state, action, model.next[listed]),
-            "probability": model.prob[listed],
-            "reward": model.reward[listed],
-            "weight": model.w[context],
-            "first": model.nu[context, state],
-        }
-    )
-
-
-def timed_frame(model: "TimedLatentMDP", names: bool = True) -> "pd.DataFrame":
-    """See `TimedLatentMDP.to_frame`."""
-    import pandas as pd  # loads slowly
-
-    c = model.columns
-    return pd.DataFrame(
-        {
-            "step": c.step,
-            **_labels(model, names, c.context, c.state, c.action, c.next),
-            "probability": c.prob.copy(),
-            "reward": c.reward.copy(),
-            "weight": model.w[c.context],
-            "first": model.nu[c.context, c.state],
-        }
-    )
+    c = model.outcome_columns()
+    columns: dict[str, Any] = {"step": c["step"]} if model.steps > 1 else {}
+    columns |= _labels(model, names, c["context"], c["state"], c["action"], c["next"])
+    if model.readings > 1:
+        columns["reading"] = named(model.reading_names if names else None, c["reading"])
+    columns |= {"probability": c["prob"], "reward": c["reward"], "weight": model.w[c["context"]]}
+    return pd.DataFrame({**columns, "first": model.nu[c["context"], c["state"]]})
 
 
 def _labels(
-    model: "LatentMDP | TimedLatentMDP",
+    model: "LatentMDP",
     names: bool,
     context: Ints,
     state: Ints,

@@ -15,7 +15,7 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.evaluate import context_optimal, evaluate
-from latentmdp.model.either_kind import refuse_timed
+from latentmdp.model.latent_mdp import refuse_readings, refuse_steps
 
 if TYPE_CHECKING:
     from latentmdp.learning.learner import Learner
@@ -107,7 +107,8 @@ def play_episode(
 
 def _placed(model: LatentMDP, position: int, mdp: LatentMDP | None) -> LatentMDP:
     """The latent MDP with `mdp` at the position."""
-    refuse_timed(model, "the symmetrisation")
+    refuse_steps(model, "the symmetrisation")
+    refuse_readings(model, "the symmetrisation")
     if not 0 <= position < model.M:
         raise ModelError(f"position must be from 0 to {model.M - 1}; it is {position}")
     if not np.allclose(model.w, 1.0 / model.M):

@@ -15,7 +15,6 @@ from typing import BinaryIO
 import numpy as np
 
 from latentmdp.csr import Ints
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import PathLike, write_atomically
 
@@ -87,7 +86,7 @@ def plain_names(names: tuple[str, ...] | None, letter: str, count: int) -> list[
     return plain
 
 
-def not_in_pomdp(model: AnyModel) -> list[str]:
+def not_in_pomdp(model: LatentMDP) -> list[str]:
     """What neither format holds of this model."""
     lost = [name for name in ("layout", "allowed") if getattr(model, name) is not None]
     return lost + ["units"] * bool(model.units)

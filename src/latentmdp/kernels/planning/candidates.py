@@ -39,6 +39,8 @@ class CandidateRows(NamedTuple):
     symbol: Ints  # (outcomes,)
     prob: Floats  # (outcomes,)
     reward: Floats  # (rows,) expected
+    last_reward: Floats  # (M*S*A,) of the last step, with what comes after it
+    stride: int  # row (t, m, s, a) is number t * stride + (m * S + s) * A + a
     alpha: Floats  # (T, S, K, M) values of the exits from each step on
     known: Floats  # (T, M, S) values of knowing the context
     endless: bool
@@ -77,14 +79,24 @@ class Outcomes(NamedTuple):
 
 
 @kernel
+def row_reward(rows, t, m, s, action):
+    """The expected reward of a row; at the last step with what comes after it."""
+    row = (m * rows.S + s) * rows.A + action
+    if not rows.endless and t + 1 == rows.known.shape[0]:
+        return rows.last_reward[row]
+    return rows.reward[t * rows.stride + row]
+
+
+@kernel
 def list_outcomes(rows, graph, n, action, found):
     """Fill `found` with the outcomes of an action at a node; the number of observations."""
     indptr, following, symbol, prob = rows.indptr, rows.next, rows.symbol, rows.prob
     key, first, slot, where, of = found.key, found.first, found.slot, found.where, found.of
     state, begin, size = graph.node[n, STATE], graph.node[n, FIRST], graph.node[n, CONTEXTS]
+    base = graph.node[n, STEP] * rows.stride
     mask, count, total = slot.size - 1, 0, 0
     for e in range(begin, begin + size):
-        row = (graph.context[e] * rows.S + state) * rows.A + action
+        row = base + (graph.context[e] * rows.S + state) * rows.A + action
         for i in range(indptr[row], indptr[row + 1]):
             if graph.weight[e] * prob[i] <= 0.0:
                 continue
@@ -106,7 +118,7 @@ def list_outcomes(rows, graph, n, action, found):
         slot[where[k]] = -1
     total = 0
     for e in range(begin, begin + size):
-        row = (graph.context[e] * rows.S + state) * rows.A + action
+        row = base + (graph.context[e] * rows.S + state) * rows.A + action
         for i in range(indptr[row], indptr[row + 1]):
             if graph.weight[e] * prob[i] <= 0.0:
                 continue
@@ -141,19 +153,21 @@ def expected_gain(rows, graph, n, action):
     state, begin, size = graph.node[n, STATE], graph.node[n, FIRST], graph.node[n, CONTEXTS]
     gain = 0.0
     for e in range(begin, begin + size):
-        gain += graph.weight[e] * rows.reward[(graph.context[e] * rows.S + state) * rows.A + action]
+        gain += graph.weight[e] * row_reward(
+            rows, graph.node[n, STEP], graph.context[e], state, action
+        )
     return gain
 
 
 @kernel
-def known_value(rows, m, s, action, after):
+def known_value(rows, t, m, s, action, after):
     """The value of an action in a context that is known; `after` is -1 at the last step."""
-    row = (m * rows.S + s) * rows.A + action
+    row = t * rows.stride + (m * rows.S + s) * rows.A + action
     value = 0.0
     if after >= 0:
         for i in range(rows.indptr[row], rows.indptr[row + 1]):
             value += rows.prob[i] * rows.known[after, m, rows.next[i]]
-    return rows.reward[row] + rows.discount * value
+    return row_reward(rows, t, m, s, action) + rows.discount * value
 
 
 @kernel
@@ -194,7 +208,7 @@ def propose(rows, graph, n, found):
                 )  # fmt: skip
                 ahead += rows.discount * value
         for e in range(begin, begin + size):
-            value = known_value(rows, graph.context[e], s, a, after)
+            value = known_value(rows, t, graph.context[e], s, a, after)
             known += graph.weight[e] * value
             if e == likeliest and value > top[3]:
                 best[3], top[3] = a, value
@@ -417,33 +431,34 @@ def back_up(graph, order, tolerance):
 
 
 @kernel
-def table_values(indptr, following, prob, reward, A, discount, action, k, alpha, m_first, m_stop):
-    """Fill `alpha[:, :, k, m]` of some contexts with the values of a table; zero after the last.
+def table_values(rows, action, k, alpha, m_first, m_stop):
+    """Fill `alpha[:, :, k, m]` of some contexts with the values of a table `action (T, S)`.
 
-    `alpha (T, S, K, M)`, `action (T, S)`, last step first.
+    `alpha (T, S, K, M)`, last step first.
     """
+    indptr, following, prob = rows.indptr, rows.next, rows.prob
     T, S = action.shape
     for t in range(T - 1, -1, -1):
         for m in range(m_first, m_stop):
             for s in range(S):
-                row = (m * S + s) * A + action[t, s]
+                row = t * rows.stride + (m * S + s) * rows.A + action[t, s]
                 value = 0.0
                 if t + 1 < T:
                     for i in range(indptr[row], indptr[row + 1]):
                         value += prob[i] * alpha[t + 1, following[i], k, m]
-                alpha[t, s, k, m] = reward[row] + discount * value
+                alpha[t, s, k, m] = row_reward(rows, t, m, s, action[t, s]) + rows.discount * value
 
 
 @kernel
-def follow_exits(ptr, following, action, endless, wanted, queue):
+def follow_exits(ptr, following, A, stride, action, endless, wanted, queue):
     """Mark what the exits lead to, in `wanted (T, S, K)`; `(nodes, edges)` of it.
 
-    `ptr, following` list the observations of each (state, action) of all contexts; `action
+    `ptr, following` list the observations of each row of all contexts; row `(t, s, a)` is number
+    `t * stride + s * A + a`; `action
     (K, T, S)`; the last exit is not followed: its nodes are the default nodes. `queue` has room
     for all places of a step.
     """
     T, S, K = wanted.shape
-    A = (ptr.size - 1) // S
     nodes, edges = 0, 0
     for t in range(T):
         n = 0
@@ -460,7 +475,7 @@ def follow_exits(ptr, following, action, endless, wanted, queue):
             if not endless and t + 1 == T:
                 continue
             after = t if endless else t + 1
-            row = s * A + action[k, t, s]
+            row = t * stride + s * A + action[k, t, s]
             edges += ptr[row + 1] - ptr[row]
             for o in range(ptr[row], ptr[row + 1]):
                 if not wanted[after, following[o], k]:

@@ -168,18 +168,19 @@ def back_up_step(model, grid, t, first, stop):
     cell_ptr, cell_vertex, cell_weight = grid.cell_ptr, grid.cell_vertex, grid.cell_weight
     upper, alpha, action = grid.upper[t], grid.alpha[t], grid.action[t]
     upper_after, alpha_after = grid.upper[t + 1], grid.alpha[t + 1]
-    S, V, M = alpha.shape
-    J, A = likelihood.shape[0], (ptr.size - 1) // S
+    _, V, M = alpha.shape
+    J, A, base = likelihood.shape[0], model.A, t * model.stride
     expected, high, chosen = np.empty(A), np.empty(A), np.empty(J, np.int64)
     for point in range(first, stop):
         s, v = point // V, point % V
+        row = base + s * A  # of action 0
         top = 0  # the action with the largest upper bound
         for a in range(A):  # above: interpolate the value after each observation
             total = 0.0
             for m in range(M):
-                total += belief[v, m] * reward[s * A + a, m]
+                total += belief[v, m] * reward[row + a, m]
             expected[a] = total
-            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+            for o in range(ptr[row + a], ptr[row + a + 1]):
                 value = 0.0
                 for e in range(cell_ptr[v * J + o], cell_ptr[v * J + o + 1]):
                     value += cell_weight[e] * upper_after[following[o], cell_vertex[e]]
@@ -194,7 +195,7 @@ def back_up_step(model, grid, t, first, stop):
             if i >= 0 and (a == top or high[a] <= low):
                 continue  # no action is worth more than its upper bound
             total = expected[a]
-            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+            for o in range(ptr[row + a], ptr[row + a + 1]):
                 chosen[o], value = best_successor(
                     v, o, following[o], belief, likelihood, cell_ptr, cell_vertex, alpha_after
                 )
@@ -203,8 +204,8 @@ def back_up_step(model, grid, t, first, stop):
                 act, low = a, total
         action[s, v] = act
         for m in range(M):
-            alpha[s, v, m] = reward[s * A + act, m]
-        for o in range(ptr[s * A + act], ptr[s * A + act + 1]):
+            alpha[s, v, m] = reward[row + act, m]
+        for o in range(ptr[row + act], ptr[row + act + 1]):
             for m in range(M):
                 after = alpha_after[following[o], chosen[o], m]
                 alpha[s, v, m] += discount * likelihood[o, m] * after
@@ -220,7 +221,7 @@ def follow_policies(model, grid, fixed, wanted, count):
     ptr, following, likelihood, belief = model.ptr, model.next, model.likelihood, grid.belief
     cell_ptr, cell_vertex, action = grid.cell_ptr, grid.cell_vertex, grid.action
     H, S, V = wanted.shape
-    A = (ptr.size - 1) // S
+    A = model.A
     for t in range(H):
         alpha = grid.alpha[t + 1]
         for s in range(S):
@@ -228,7 +229,7 @@ def follow_policies(model, grid, fixed, wanted, count):
                 if wanted[t, s, v] and v != fixed:
                     count[0] += 1
                     if t + 1 < H:
-                        sa = s * A + action[t, s, v]
+                        sa = t * model.stride + s * A + action[t, s, v]
                         for o in range(ptr[sa], ptr[sa + 1]):
                             y = following[o]
                             u, _ = best_successor(
@@ -246,7 +247,7 @@ def write_policies(
     ptr, likelihood, belief = model.ptr, model.likelihood, grid.belief
     cell_ptr, cell_vertex = grid.cell_ptr, grid.cell_vertex
     H, S, V = wanted.shape
-    A = (ptr.size - 1) // S
+    A = model.A
     n = e = 0
     for t in range(H):
         alpha = grid.alpha[t + 1]
@@ -256,7 +257,7 @@ def write_policies(
                     step[n], state[n], action[n] = t, s, grid.action[t, s, v]
                     degree[n] = 0
                     if t + 1 < H:
-                        sa = s * A + action[n]
+                        sa = t * model.stride + s * A + action[n]
                         degree[n] = ptr[sa + 1] - ptr[sa]
                         for o in range(ptr[sa], ptr[sa + 1]):
                             y = model.next[o]

@@ -145,7 +145,8 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest):
     step, state, belief, first_edge = tree.step, tree.state, tree.belief, tree.first_edge
     lower, upper, gain, gain_row = tree.lower, tree.upper, tree.gain, tree.gain_row
     child, prob = tree.child, tree.prob
-    ptr, following, likelihood, reward = model.ptr, model.next, model.likelihood, model.reward
+    ptr, following, likelihood = model.ptr, model.next, model.likelihood
+    reward, last_reward = model.reward, model.last_reward
     A, M, discount = gain.shape[1], belief.shape[1], model.discount
     post = np.empty((1, M))
     for i in range(n_queue):
@@ -154,17 +155,22 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest):
             continue
         if reach[n] * (upper[n] - lower[n]) < threshold:
             continue
-        row, edge = used[N_INNER], used[N_EDGES]
-        if row == gain.shape[0] or edge + widest > child.size or used[N_NODES] + widest > step.size:
+        inner, edge = used[N_INNER], used[N_EDGES]
+        if (
+            inner == gain.shape[0]
+            or edge + widest > child.size
+            or used[N_NODES] + widest > step.size
+        ):
             return False
         t, s = step[n] + forward, state[n]
-        first_edge[n], gain_row[n] = edge, row
+        first_edge[n], gain_row[n] = edge, inner
+        row = step[n] * model.stride + s * A  # of action 0
         for a in range(A):
             total = 0.0
             for m in range(M):
-                total += belief[n, m] * reward[s * A + a, m]
-            gain[row, a] = total
-            for o in range(ptr[s * A + a], ptr[s * A + a + 1]):
+                total += belief[n, m] * (reward[row + a, m] if t < H else last_reward[s * A + a, m])
+            gain[inner, a] = total
+            for o in range(ptr[row + a], ptr[row + a + 1]):
                 child[edge], prob[edge] = NONE, 0.0
                 if t < H:
                     p = posterior(belief, n, likelihood, o, post)
@@ -175,6 +181,6 @@ def expand_leaves(tree, model, n_queue, tiny, threshold, H, forward, widest):
                             k = add_leaf(tree, slot, t, y, post, 0)
                         child[edge], prob[edge] = k, discount * p
                 edge += 1
-        used[N_INNER], used[N_EDGES] = row + 1, edge
-        used[WORK_UNITS] += 1 + (ptr[(s + 1) * A] - ptr[s * A]) // 32
+        used[N_INNER], used[N_EDGES] = inner + 1, edge
+        used[WORK_UNITS] += 1 + (ptr[row + A] - ptr[row]) // 32
     return True

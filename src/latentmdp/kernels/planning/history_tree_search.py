@@ -16,13 +16,16 @@ CLOSED, FULL, PAUSED, EXHAUSTED = 0, 1, 2, 3  # why `search_tree` returned
 
 
 @kernel
-def best_tree_action(s, first_edge, gain_row, ptr, gain, child, prob, bound):
-    """`(action, value)`: the best one of an inner node in state `s` under `bound (nodes,)`."""
+def best_tree_action(row, first_edge, gain_row, ptr, gain, child, prob, bound):
+    """`(action, value)`: the best one of an inner node under `bound (nodes,)`.
+
+    `row` is the model's, of action 0 at the node's step and state.
+    """
     A = gain.shape[1]
     best, top, e = -1, 0.0, first_edge
     for a in range(A):
         value = gain[gain_row, a]
-        for _ in range(ptr[s * A + a], ptr[s * A + a + 1]):
+        for _ in range(ptr[row + a], ptr[row + a + 1]):
             if child[e] != NONE:
                 value += prob[e] * bound[child[e]]
             e += 1
@@ -49,9 +52,9 @@ def follow_tree(tree, model, bound, start_prob, for_policy):
     actions are not followed. Returns how many nodes, and how many edges were looked at.
     """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
-    state, first_edge, gain_row = tree.state, tree.first_edge, tree.gain_row
+    step, state, first_edge, gain_row = tree.step, tree.state, tree.first_edge, tree.gain_row
     queue, reach = tree.queue, tree.reach
-    A = gain.shape[1]
+    A, stride = model.A, model.stride
     n_queue, edges = start_prob.size, 0
     for i in range(n_queue):
         queue[i], reach[i] = i, start_prob[i]
@@ -61,13 +64,13 @@ def follow_tree(tree, model, bound, start_prob, for_policy):
         i += 1
         if first_edge[n] == NONE:
             continue
-        s = state[n]
-        edges += ptr[(s + 1) * A] - ptr[s * A]
-        a, value = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
+        row = step[n] * stride + state[n] * A
+        edges += ptr[row + A] - ptr[row]
+        a, value = best_tree_action(row, first_edge[n], gain_row[n], ptr, gain, child, prob, bound)
         if for_policy and grid_policy_is_better(bound[n], value):
             continue
-        begin = np.int64(first_edge[n]) + ptr[s * A + a] - ptr[s * A]
-        for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
+        begin = np.int64(first_edge[n]) + ptr[row + a] - ptr[row]
+        for e in range(begin, begin + ptr[row + a + 1] - ptr[row + a]):
             k = child[e]
             if k != NONE:
                 if reach[k] < 0.0:
@@ -85,16 +88,17 @@ def back_up_nodes(tree, model, node, n_nodes):
     Whether any bound moved.
     """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
-    state, first_edge, gain_row = tree.state, tree.first_edge, tree.gain_row
+    step, state, first_edge, gain_row = tree.step, tree.state, tree.first_edge, tree.gain_row
     lower, upper = tree.lower, tree.upper
+    A, stride = model.A, model.stride
     moved = False
     for i in range(n_nodes - 1, -1, -1):
         n = node[i]
         if first_edge[n] == NONE:
             continue
-        s, edge, row = state[n], first_edge[n], gain_row[n]
-        _, high = best_tree_action(s, edge, row, ptr, gain, child, prob, upper)
-        _, low = best_tree_action(s, edge, row, ptr, gain, child, prob, lower)
+        row, edge, inner = step[n] * stride + state[n] * A, first_edge[n], gain_row[n]
+        _, high = best_tree_action(row, edge, inner, ptr, gain, child, prob, upper)
+        _, low = best_tree_action(row, edge, inner, ptr, gain, child, prob, lower)
         moved |= high < upper[n] or low > lower[n]
         upper[n] = min(upper[n], high)
         lower[n] = max(lower[n], low)
@@ -190,21 +194,21 @@ def queue_policy(tree, model, start_prob, action):
     it is better. Returns the numbers of nodes and edges.
     """
     ptr, gain, child, prob = model.ptr, tree.gain, tree.child, tree.prob
-    A = gain.shape[1]
+    A, stride = model.A, model.stride
     n_queue, _ = follow_tree(tree, model, tree.lower, start_prob, True)
     edges = 0
     for i in range(n_queue):
         n = tree.queue[i]
         tree.reach[n], action[n] = -1.0, -1
         if tree.first_edge[n] != NONE:
-            s = tree.state[n]
+            row = tree.step[n] * stride + tree.state[n] * A
             a, value = best_tree_action(
-                s, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
+                row, tree.first_edge[n], tree.gain_row[n], ptr, gain, child, prob, tree.lower
             )
             if grid_policy_is_better(tree.lower[n], value):
                 continue
             action[n] = a
-            edges += ptr[s * A + a + 1] - ptr[s * A + a]
+            edges += ptr[row + a + 1] - ptr[row + a]
     return n_queue, edges
 
 
@@ -216,17 +220,16 @@ def write_policy(tree, model, n_queue, action, degree, symbol, following, target
     many they are in all.
     """
     ptr, child = model.ptr, tree.child
-    A = tree.gain.shape[1]
+    A, stride = model.A, model.stride
     used = 0
     for i in range(n_queue):
         n = tree.queue[i]
         degree[i] = 0
         if action[n] < 0:
             continue
-        s = tree.state[n]
-        sa = s * A + action[n]
-        e = np.int64(tree.first_edge[n]) + ptr[sa] - ptr[s * A]
-        for o in range(ptr[sa], ptr[sa + 1]):
+        row = tree.step[n] * stride + tree.state[n] * A
+        e = np.int64(tree.first_edge[n]) + ptr[row + action[n]] - ptr[row]
+        for o in range(ptr[row + action[n]], ptr[row + action[n] + 1]):
             if child[e] != NONE:
                 symbol[used], following[used] = model.symbol[o], model.next[o]
                 target[used] = child[e]

@@ -78,13 +78,13 @@ def queue_controller(tree, model, start_prob, slack, action):
         action[n] = -1
         if first_edge[n] == NONE:
             continue
-        s = state[n]
-        a, value = best_tree_action(s, first_edge[n], gain_row[n], ptr, gain, child, prob, lower)
+        row = state[n] * A
+        a, value = best_tree_action(row, first_edge[n], gain_row[n], ptr, gain, child, prob, lower)
         if value < lower[n] - slack:
             continue
         action[n] = a
-        begin = np.int64(first_edge[n]) + ptr[s * A + a] - ptr[s * A]
-        for e in range(begin, begin + ptr[s * A + a + 1] - ptr[s * A + a]):
+        begin = np.int64(first_edge[n]) + ptr[row + a] - ptr[row]
+        for e in range(begin, begin + ptr[row + a + 1] - ptr[row + a]):
             k = child[e]
             if k != NONE:
                 edges += 1

@@ -48,7 +48,7 @@ def vertex_rows(
     view, points, contexts, N, rank, arriving, touched, marked, part, jump,
     ptr, index, weight, reward,
 ):  # fmt: skip
-    """The vertices as a Markov decision process: a sparse row per (state, choice, vertex).
+    """The vertices as a Markov decision process: a sparse row per (place, choice, vertex).
 
     Row `c * V + v` has expected `reward` and leads with `weight` to `index` = next * V + vertex.
     With empty `index` only `ptr` is filled (count first, then fill). `arriving (S, K)`, `touched
@@ -58,13 +58,14 @@ def vertex_rows(
     choice_ptr, choice, S, A = view.choice_ptr, view.choice, view.S, view.A
     V, K = points.shape[0], contexts.size
     fill, at = index.size > 0, 0
-    for s in range(S):
-        for c in range(choice_ptr[s], choice_ptr[s + 1]):
+    for place in range(choice_ptr.size - 1):
+        t, s = place // S, place % S
+        for c in range(choice_ptr[place], choice_ptr[place + 1]):
             for v in range(V):
                 n, expected = 0, 0.0
                 for k in range(K):  # where the contexts of the vertex go
                     if points[v, k] > 0.0:
-                        row = (contexts[k] * S + s) * A + choice[c]
+                        row = t * view.stride + (contexts[k] * S + s) * A + choice[c]
                         expected += points[v, k] * row_reward[row]
                         for i in range(indptr[row], indptr[row + 1]):
                             y = following[i]
@@ -98,19 +99,25 @@ def vertex_rows(
 
 
 @kernel
-def solve_vertices(ptr, index, weight, reward, choice_ptr, discount, upper, first, stop):
-    """Fill the steps from `first` to before `stop` of `upper (H, S, V)`, the last one first."""
+def solve_vertices(
+    ptr, index, weight, reward, choice_ptr, places, discount, end, upper, first, stop
+):  # fmt: skip
+    """Fill the steps from `first` to before `stop` of `upper (H, S, V)`, the last one first.
+
+    `end (S, V)` is what comes after the last step.
+    """
     H, S, V = upper.shape
     for t in range(stop - 1, first - 1, -1):
-        after = upper[min(t + 1, H - 1)].reshape(S * V)
+        after = end.reshape(S * V)
+        if t < H - 1:
+            after = upper[t + 1].reshape(S * V)
         for s in range(S):
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+            place = t * places + s
+            for c in range(choice_ptr[place], choice_ptr[place + 1]):
                 for v in range(V):
-                    value = reward[c * V + v]
-                    if t < H - 1:
-                        expected = 0.0
-                        for i in range(ptr[c * V + v], ptr[c * V + v + 1]):
-                            expected += weight[i] * after[index[i]]
-                        value += discount * expected
-                    if c == choice_ptr[s] or value > upper[t, s, v]:
+                    expected = 0.0
+                    for i in range(ptr[c * V + v], ptr[c * V + v + 1]):
+                        expected += weight[i] * after[index[i]]
+                    value = reward[c * V + v] + discount * expected
+                    if c == choice_ptr[place] or value > upper[t, s, v]:
                         upper[t, s, v] = value

@@ -93,20 +93,23 @@ def list_states(mass, later, state, key):
 
 @kernel
 def send_mass(
-    mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
+    mass, t, context, row_reward, indptr, following, prob, discount, last_reward, A, stride, s, a,
     arriving, touched, marked,
 ):  # fmt: skip
     """What state `s` of step `t` sends on with action `a`, on top of what is there already.
 
-    Fills `arriving (S, M)` for the states in `touched`; returns `(their number, reward)`.
+    Fills `arriving (S, M)` for the states in `touched`; returns `(their number, reward)`. The
+    reward of the last step includes what comes after it.
     """
     S, M = mass.shape[1], mass.shape[2]
+    last = t == mass.shape[0] - 2
     n, reward = 0, 0.0
     for j in range(M):
         p = mass[t, s, j]
         if p > 0.0:
             row = (context[j] * S + s) * A + a
-            reward += p * row_reward[row]
+            reward += p * (last_reward[row] if last else row_reward[t * stride + row])
+            row += t * stride
             for i in range(indptr[row], indptr[row + 1]):
                 y = following[i]
                 if not marked[y]:
@@ -140,6 +143,7 @@ def search_policies(model, stack, scratch, threshold, slack, best_policy, max_no
     N, rank, table = model.N, model.rank, model.table
     row_reward, indptr, following, prob = rows.row_reward, rows.indptr, rows.next, rows.prob
     choice_ptr, actions, discount, A = rows.choice_ptr, rows.choice, rows.discount, rows.A
+    last_reward, stride = rows.last_reward, rows.stride
     H, S, M = policy.shape[0], policy.shape[1], mass.shape[2]
     nodes = 0
     t, i, new = stack.place[0], stack.place[1], stack.place[2]
@@ -159,10 +163,11 @@ def search_policies(model, stack, scratch, threshold, slack, best_policy, max_no
             for y in range(S):
                 base += later[t + 1, y]
             tried[t, i], width[t, i] = 0, 0
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+            place = t * rows.places + s
+            for c in range(choice_ptr[place], choice_ptr[place + 1]):
                 n, reward = send_mass(
-                    mass, t, context, row_reward, indptr, following, prob, discount, A, s,
-                    actions[c], arriving, touched, marked,
+                    mass, t, context, row_reward, indptr, following, prob, discount, last_reward,
+                    A, stride, s, actions[c], arriving, touched, marked,
                 )  # fmt: skip
                 total = base + reward
                 if t < H - 1:
@@ -186,8 +191,8 @@ def search_policies(model, stack, scratch, threshold, slack, best_policy, max_no
             tried[t, i] += 1
             s, a = state[t, i], choice[t, i, q]
             n, reward = send_mass(
-                mass, t, context, row_reward, indptr, following, prob, discount, A, s, a,
-                arriving, touched, marked,
+                mass, t, context, row_reward, indptr, following, prob, discount, last_reward,
+                A, stride, s, a, arriving, touched, marked,
             )  # fmt: skip
             policy[t, s] = a
             earned[t, i + 1] = earned[t, i] + reward

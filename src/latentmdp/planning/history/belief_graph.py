@@ -55,7 +55,7 @@ class GraphSearch:
         self.round, self.cut = 0, FIRST_CUT
         self.order: Ints = np.zeros(0, dtype=np.int64)  # the expanded beliefs
         S = int(corners.upper.shape[1])
-        A = len(observations.reward) // S
+        A = observations.A
         self.graph = empty_graph(observations, len(start.state), S, A, horizon)
         self.start_node = np.empty(len(start.state), dtype=np.int64)
         plant_graph(self.graph, start.state, start.belief, self.start_node)
@@ -73,7 +73,7 @@ class GraphSearch:
     ) -> int:
         """Memory that a new one needs."""
         (J, M), S = observations.likelihood.shape, int(corners.upper.shape[1])
-        sizes = Sizes(M, S, len(observations.reward) // S)
+        sizes = Sizes(M, S, observations.A)
         return first_bytes(sizes, J, horizon, len(start.state))
 
     # ------------------------------------------------------------------ state

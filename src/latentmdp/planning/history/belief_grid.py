@@ -35,10 +35,15 @@ def next_resolution(M: int, N: int) -> int:
     return finer
 
 
-def grid_work(observations: ObservationModel, horizon: int, N: int) -> int:
+def steps_of(observations: ObservationModel, n_states: int) -> int:
+    """How many steps have observations of their own: 1 where all share them, else the horizon."""
+    return (len(observations.ptr) - 1) // (n_states * observations.A)
+
+
+def grid_work(observations: ObservationModel, horizon: int, n_states: int, N: int) -> int:
     """Work units of building a grid: a backup of one observation counts a twelfth."""
     J, M = observations.likelihood.shape
-    return n_vertices(M, N) * J * horizon // 12
+    return n_vertices(M, N) * J * horizon // (12 * steps_of(observations, n_states))
 
 
 def grid_bytes(shape: tuple[int, ...], horizon: int, n_states: int, N: int) -> int:
@@ -68,8 +73,9 @@ def build_grid(
             return None
         link_vertices(observations, grid, first, last)
     points = n_states * V
+    at_a_step = J // steps_of(observations, n_states)  # observations, about
     for t in range(horizon - 1, -1, -1):
-        for first, last in _pieces(points, J * cell * M // n_states + 1):
+        for first, last in _pieces(points, at_a_step * cell * M // n_states + 1):
             if stop is not None and stop():
                 return None
             back_up_step(observations, grid, t, first, last)
@@ -91,7 +97,8 @@ def empty_grid(observations: ObservationModel, horizon: int, n_states: int, N: i
         upper=np.empty((horizon + 1, n_states, V)), alpha=np.empty((horizon + 1, n_states, V, M)),
         action=np.empty((horizon, n_states, V), dtype=np.int32),
     )  # fmt: skip
-    grid.upper[horizon], grid.alpha[horizon] = 0.0, 0.0
+    grid.upper[horizon] = observations.terminal @ belief.T
+    grid.alpha[horizon] = observations.terminal[:, None]
     return grid
 
 

@@ -22,6 +22,7 @@ from latentmdp.planning.history.belief_grid import (
     grid_bytes,
     grid_work,
     next_resolution,
+    steps_of,
 )
 from latentmdp.planning.history.growing_tree import NEVER, GrowingTree
 from latentmdp.planning.history.observations import Start
@@ -58,8 +59,8 @@ class TreeSearch(GrowingTree):
     ) -> int:
         """Memory that a new one needs, about."""
         J, M = observations.likelihood.shape
-        A = len(observations.reward) // int(corners.upper.shape[1])
-        return 8 * ((FIRST_NODES + len(start.state)) * (20 + M + A) + 2 * J // A)
+        A, steps = observations.A, steps_of(observations, int(corners.upper.shape[1]))
+        return 8 * ((FIRST_NODES + len(start.state)) * (20 + M + A) + 2 * J // (A * steps))
 
     # ------------------------------------------------------------------ state
 
@@ -121,7 +122,7 @@ class TreeSearch(GrowingTree):
     def _next_work(self) -> int:
         """The work of the next finer grid."""
         finer = next_resolution(self.observations.likelihood.shape[1], self.grids[-1].N)
-        return grid_work(self.observations, self.horizon, finer)
+        return grid_work(self.observations, self.horizon, self.S, finer)
 
     # ------------------------------------------------------------------ the policy
 

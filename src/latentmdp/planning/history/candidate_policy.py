@@ -79,7 +79,7 @@ class CandidatePolicy:
         self.endless = is_infinite(model.horizon)
         self.memory, self.work_limit, self.solved = memory, work, known
         self.spent = 0  # of the work: for the values of exits
-        widths = np.diff(model.indptr).reshape(model.M, -1).sum(axis=0)
+        widths = np.diff(model.indptr).reshape(model.steps, model.M, -1).sum(axis=1)
         self.widest = int(widths.max())  # outcomes of an action, over all contexts
 
     def policy(self) -> PolicyGraph | None:
@@ -145,38 +145,38 @@ class CandidatePolicy:
         tables = np.concatenate([best[:, order].swapaxes(0, 1), self.table[None]])
         del best
         alpha = np.empty((len(self.table), S, len(tables), M))
+        rows = CandidateRows(
+            S, A, model.discount, model.indptr, model.next, model.symbol, model.prob,
+            model.row_reward, np.ascontiguousarray(model.last_row_reward), model.stride, alpha,
+            np.ascontiguousarray(known), self.endless,
+        )  # fmt: skip
         seconds = self.budget.left
         begun, kept = self.budget.seconds, list[int]()
         for k in (len(tables) - 1, *range(len(tables) - 1)):  # the base comes first
             late = seconds is not None and self.budget.seconds - begun > EXITS_SHARE * seconds
             if kept and (late or self.spent >= self.work_limit):
                 break
-            self._evaluate(tables[k], k, alpha)
+            self._evaluate(rows, tables[k], k)
             kept.append(k)
         kept = sorted(kept)
         if len(kept) < len(tables):
             alpha, tables = np.ascontiguousarray(alpha[:, :, kept]), tables[kept]
         self.tables = np.ascontiguousarray(tables)
-        return CandidateRows(
-            S, A, model.discount, model.indptr, model.next, model.symbol, model.prob,
-            model.row_reward, alpha, np.ascontiguousarray(known), self.endless,
-        )  # fmt: skip
+        return rows._replace(alpha=alpha)
 
-    def _evaluate(self, table: Ints, k: int, alpha: Floats) -> None:
+    def _evaluate(self, rows: CandidateRows, table: Ints, k: int) -> None:
         """The values of a table in all contexts, as exit `k`."""
-        model = self.model
+        model, alpha = self.model, rows.alpha
         if self.endless:
             self.spent += model.M * self._chain_work
             policy = PolicyGraph.from_table(table[0], stationary=True)
             alpha[0, :, k] = discounted_values(model, policy, variances=False)[0]
             return
-        self.spent += len(table) * len(model.next) // (model.A * OUTCOMES_PER_UNIT) + 1
-        length = max(1, 10 * PIECE * model.M // max(len(table) * len(model.next), 1))
+        outcomes = len(table) * len(model.next) // model.steps
+        self.spent += outcomes // (model.A * OUTCOMES_PER_UNIT) + 1
+        length = max(1, 10 * PIECE * model.M // max(outcomes, 1))
         for m in range(0, model.M, length):
-            table_values(
-                model.indptr, model.next, model.prob, model.row_reward, model.A, model.discount,
-                table, k, alpha, m, min(m + length, model.M),
-            )  # fmt: skip
+            table_values(rows, table, k, alpha, m, min(m + length, model.M))
             self._look()
 
     # ------------------------------------------------------------------ the graph
@@ -258,12 +258,13 @@ class CandidatePolicy:
         T, S, K = wanted.shape
         tables = self.tables[:K]
         queue = np.empty(S * K, dtype=np.int64)
-        n, edges = follow_exits(seen.ptr, seen.next, tables, self.endless, wanted, queue)
+        A, stride = self.model.A, self.model.stride // self.model.M
+        n, edges = follow_exits(seen.ptr, seen.next, A, stride, tables, self.endless, wanted, queue)
         number = parts.reserve(n, edges)
         step, state, k = np.nonzero(wanted)
         place[step, state, k] = number
         action = tables[k, step, state]
-        row = state * self.model.A + action
+        row = step * stride + state * A + action
         degree = seen.ptr[row + 1] - seen.ptr[row]
         if not self.endless:
             degree[step == T - 1] = 0

@@ -27,7 +27,7 @@ class GrowingTree(ABC):
 
     def __init__(self, observations: ObservationModel, start: Start, S: int) -> None:
         self.observations, self.start, self.S = observations, start, S
-        self.A = len(observations.reward) // S
+        self.A = observations.A
         self.widest = int(np.diff(observations.ptr[:: self.A]).max())  # edges of a node, at most
         self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
         plant_tree(self.tree, start.state, start.belief)

@@ -27,24 +27,24 @@ class Start(NamedTuple):
 class ObservationList(NamedTuple):
     """The observations of all contexts, without their probabilities."""
 
-    ptr: Ints  # (S*A + 1,) observations of (s, a) are ptr[s*A + a] ... ptr[s*A + a + 1]
-    symbol: Ints  # (J,) sorted by (symbol, next) inside (s, a)
+    ptr: Ints  # (rows + 1,) observations of row (t, s, a), or (s, a), as in `ObservationModel`
+    symbol: Ints  # (J,) sorted by (symbol, next) inside a row
     next: Ints  # (J,)
     key: Ints  # (J,) ascending: all of it as one number, as `_keys` has it
 
 
 def listing_bytes(model: LatentMDP) -> int:
     """Memory of `list_observations` at its peak, at most."""
-    return 48 * len(model.next) + 16 * model.S * model.A
+    return 48 * len(model.next) + 16 * model.steps * model.S * model.A
 
 
 def list_observations(model: LatentMDP) -> ObservationList:
     """The observations of `model`. `O(nnz log M)`."""
-    S, A = model.S, model.A
+    S, rows = model.S, model.steps * model.S * model.A
     seen = _seen(model, 0, model.M)
     place, rest = np.divmod(seen, (int(model.symbol.max()) + 1) * S)
     symbol, following = np.divmod(rest, S)
-    ptr = np.searchsorted(place, np.arange(S * A + 1))
+    ptr = np.searchsorted(place, np.arange(rows + 1))
     return ObservationList(ptr, symbol, following, seen)
 
 
@@ -60,26 +60,30 @@ def _seen(model: LatentMDP, first: int, stop: int) -> Ints:
 
 
 def _keys(model: LatentMDP, m: int) -> Ints:
-    """The number of each outcome of a context, ascending: by (state, action), symbol, next."""
-    pairs = model.S * model.A
-    length = np.diff(model.indptr[m * pairs : (m + 1) * pairs + 1])
+    """The number of each outcome of a context, ascending: by row, symbol, next."""
+    rows = model.steps * model.S * model.A
+    length = np.diff(model.indptr).reshape(model.steps, model.M, -1)[:, m].reshape(-1)
     mine = _outcomes(model, m)
-    place = np.repeat(np.arange(pairs), length)
+    place = np.repeat(np.arange(rows), length)
     symbols = int(model.symbol.max()) + 1
     key: Ints = (place * symbols + model.symbol[mine]) * model.S + model.next[mine]
     return key
 
 
-def _outcomes(model: LatentMDP, m: int) -> slice:
+def _outcomes(model: LatentMDP, m: int) -> slice | Ints:
     """The outcomes of a context."""
     pairs = model.S * model.A
-    return slice(int(model.indptr[m * pairs]), int(model.indptr[(m + 1) * pairs]))
+    parts = [
+        (int(model.indptr[first]), int(model.indptr[first + pairs]))
+        for first in range(m * pairs, len(model.indptr) - 1, model.M * pairs)
+    ]
+    return slice(*parts[0]) if len(parts) == 1 else np.concatenate([np.arange(*p) for p in parts])
 
 
 def model_bytes(model: LatentMDP, J: int) -> int:
     """Memory of the observation model, with `J` observations."""
     M, S, A = model.sizes
-    return 8 * (J * (M + 6) + S * A * (M + 2)) + 32 * len(model.next) // M
+    return 8 * (J * (M + 6) + model.steps * S * A * (M + 2)) + 32 * len(model.next) // M
 
 
 def observation_model(model: LatentMDP, listed: ObservationList | None = None) -> ObservationModel:
@@ -97,22 +101,29 @@ def observations_in_time(
     listed = list_observations(model) if listed is None else listed
     assert len(listed.key) < 2**32, "indices have 32 bits"
     likelihood = np.zeros((len(listed.key), M))
-    looked = 0  # at the clock: at this outcome
+    done = 0  # outcomes since the last look at the clock
     for m in range(M):
-        if model.indptr[m * S * A] - looked > LOOK_OUTCOMES:
-            looked = model.indptr[m * S * A]
+        if done > LOOK_OUTCOMES:
+            done = 0
             if stop():
                 return None
+        done += len(model.next) // M
         likelihood[np.searchsorted(listed.key, _keys(model, m)), m] = model.prob[
             _outcomes(model, m)
         ]
-    reward = np.array(model.row_reward.reshape(M, S * A).T, order="C")
+    by_step = model.row_reward.reshape(model.steps, M, S * A)
+    reward = np.ascontiguousarray(by_step.swapaxes(1, 2)).reshape(-1, M)
+    last_reward = np.ascontiguousarray(model.last_row_reward.reshape(M, S * A).T)
     return ObservationModel(
+        A,
+        model.stride // M,
         listed.ptr.astype(np.uint32),
         listed.next.astype(np.uint32),
         listed.symbol,
         likelihood,
         reward,
+        last_reward,
+        np.ascontiguousarray(model.terminal_or_zeros.T),
         model.discount,
     )
 

@@ -65,6 +65,11 @@ def plan_history(
     """
     if method not in HISTORY_METHODS:
         raise ModelError(f"method must be one of {', '.join(HISTORY_METHODS)}; it is {method!r}")
+    if method == "layers" and model.changes_with_step:
+        raise ModelError(
+            "method='layers' needs a model that is the same at every step, without terminal "
+            "rewards; this one is not (method='grid' or 'auto')"
+        )
     relative = 0.0 if gap is None or method == "exact" else float(gap)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     budget = Budget(time_limit, work_limit)
@@ -73,7 +78,7 @@ def plan_history(
     with interrupts_set(budget.interrupted):
         memory -= least_policy_bytes(model)
         if budget.time_limit is not None:  # keep time back for `_context_policy`
-            fallback = FALLBACK_SECONDS * model.H * len(model.next)
+            fallback = FALLBACK_SECONDS * model.H * len(model.next) / model.steps
             budget.kept_back = min(fallback, 0.5 * budget.time_limit)
         corners: BeliefGrid | None = None
         kind: Any = None
@@ -138,7 +143,7 @@ def _affordable_search(
     graph = corners + first_bytes(model.sizes, J, model.H, starts)
     if method == "layers":
         return GraphSearch if graph <= memory else None
-    if method == "grid" or graph > memory:
+    if method == "grid" or graph > memory or model.changes_with_step:
         return TreeSearch if corners <= memory else None
     return Race
 

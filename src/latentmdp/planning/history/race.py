@@ -148,7 +148,7 @@ def beliefs_come_back(
     if (likelihood.max(axis=1) - least > 1e-12).any():
         return False
     source = np.repeat(np.arange(len(observations.reward)), np.diff(observations.ptr))
-    source //= len(observations.reward) // n_states
+    source //= observations.A
     now, seen, met = np.zeros(n_states, dtype=bool), np.zeros(n_states, dtype=bool), 0
     now[start.state] = True
     for _ in range(min(horizon, STEPS_LOOKED_AT)):

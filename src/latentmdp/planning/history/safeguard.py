@@ -57,12 +57,13 @@ def safeguarded(
         seconds = most if seconds is None else min(seconds, most)
     endless = is_infinite(model.horizon)
     steps = 1 if endless else model.H
-    if seconds is not None and steps * len(model.next) <= SMALL_MODEL:
+    if seconds is not None and steps * len(model.next) // model.steps <= SMALL_MODEL:
         seconds = max(seconds, SMALL_SECONDS)
     if seconds is not None and seconds <= LEAST_EVALUATIONS * found.evaluation:
         return found
     budget, memory = Budget(seconds, None), max(memory, LEAST_MEMORY)
     sweep = steps * model.M * model.S * model.A
+    outcomes = steps * len(model.next) // model.steps
     options: dict[str, Any] = {"method": "ascent", "memory_limit": memory, "seed": seed}
     options["time_limit"] = None if seconds is None else MARKOV_SHARE * seconds
     if endless:
@@ -76,9 +77,7 @@ def safeguarded(
         best = _improved(best, markov.policy, markov.lower, f"{markov.method}+{method}")
     if markov.status != "interrupted":
         with interrupts_set(budget.interrupted):
-            work = LEAST_WORK + int(
-                OUTCOME_WORK * steps * len(model.next) + WORK_SHARE * found.work
-            )
+            work = LEAST_WORK + int(OUTCOME_WORK * outcomes + WORK_SHARE * found.work)
             base = best.policy if best.policy.is_markov else markov.policy
             candidates = CandidatePolicy(model, base.table, budget, memory, work, markov.known)
             policy = candidates.policy()

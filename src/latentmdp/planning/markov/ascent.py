@@ -45,7 +45,8 @@ class PolicyRaiser(Ledger):
         scale = max(abs(model.min_return), abs(model.max_return))
         super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
         first_choice = self.view.choice[self.view.choice_ptr[:-1]].astype(np.int64)
-        self.table = np.tile(first_choice, (model.H, 1))
+        self.table = np.empty((model.H, model.S), dtype=np.int64)
+        self.table[:] = first_choice.reshape(self.view.steps, model.S)
         self.random = np.random.default_rng(np.random.SeedSequence(seed))
         self.nodes = model.H * model.S
 
@@ -150,6 +151,7 @@ class PolicyRaiser(Ledger):
     def _shake(self, table: Ints, share: float) -> None:
         """Random actions in a share of the places."""
         hit = self.random.random(table.shape) < share
-        width = np.diff(self.view.choice_ptr)
-        pick = self.random.integers(0, width, table.shape)
-        table[hit] = self.view.choice[self.view.choice_ptr[:-1] + pick][hit]
+        first, width = self.view.choice_ptr[:-1], np.diff(self.view.choice_ptr)
+        steps = self.view.steps
+        pick = self.random.integers(0, width.reshape(steps, -1), table.shape)
+        table[hit] = self.view.choice[first.reshape(steps, -1) + pick][hit]

@@ -25,6 +25,7 @@ class Climber:
         self.spans = view_spans(view)
         self.reach = np.empty((view.H, view.M, view.S))
         self.values = np.zeros((view.H + 1, view.M, view.S))
+        self.values[view.H] = view.terminal
         self.scratch = np.empty((view.M, 2))
 
     def climb(self, table: Ints, start: Floats, sweeps: int) -> Iterator[tuple[float, int]]:
@@ -35,7 +36,8 @@ class Climber:
         last, done = -math.inf, False
         while sweeps > 0 and not done:
             if len(self.spans) == 1:
-                most = min(sweeps, max(1, PIECE // (self.view.H * len(self.view.next))))
+                per_sweep = self.view.H * len(self.view.next) // self.view.steps
+                most = min(sweeps, max(1, PIECE // per_sweep))
                 last, swept, done = self._ascend(table, start, most, last)
             else:
                 before, swept, switches = last, 1, 0
@@ -54,7 +56,7 @@ class Climber:
     def value(self, table: Ints) -> Iterator[float]:
         """The value of a table, by pieces: NaN until it is known."""
         for first, stop in reversed(self.spans):
-            value = table_value(self.view, table[first:stop], self.values[first : stop + 1])
+            value = table_value(self.view, table[first:stop], first, self.values[first : stop + 1])
             yield math.nan if first else float(value)
 
     def _ascend(
@@ -68,9 +70,9 @@ class Climber:
     def _push_forward(self, table: Ints, start: Floats, first: int, stop: int) -> None:
         """Reach of the steps after `first` up to `stop`."""
         begin = start if first == 0 else self.reach[first]
-        push_forward(self.view, table[first:stop], begin, self.reach[first : stop + 1])
+        push_forward(self.view, table[first:stop], begin, first, self.reach[first : stop + 1])
 
     def _pull_back(self, table: Ints, first: int, stop: int) -> int:
         """Best actions of the steps before `stop` down to `first`; how many switched."""
         reach, values = self.reach[first:stop], self.values[first : stop + 1]
-        return int(pull_back(self.view, table[first:stop], reach, self.scratch, values))
+        return int(pull_back(self.view, table[first:stop], reach, first, self.scratch, values))

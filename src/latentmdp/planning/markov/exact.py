@@ -39,12 +39,13 @@ class GridBound(NamedTuple):
 
 def bound_work(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Row backups (about) to build a grid bound."""
-    return groups * n_vertices(K, N) * len(view.choice) * view.H * min(K, 4)
+    choices = len(view.choice) // view.steps
+    return groups * n_vertices(K, N) * choices * view.H * min(K, 4)
 
 
 def bound_bytes(view: MarkovView, groups: int, K: int, N: int) -> int:
     """Memory (about) of a grid bound: its table, and the sparse rows of one group."""
-    spread = (len(view.next) // max(1, view.M * view.S * view.A) + 1) * min(K, 4)
+    spread = (len(view.next) // max(1, len(view.row_reward)) + 1) * min(K, 4)
     rows = n_vertices(K, N) * len(view.choice)
     return 8 * groups * view.H * view.S * n_vertices(K, N) + 16 * rows * spread * min(K, 4)
 
@@ -61,9 +62,11 @@ def spread_contexts(view: MarkovView, values: Floats, groups: int) -> tuple[Indi
         return contexts.astype(np.uint32), np.array([0, len(contexts)], dtype=np.uint32)
     later = values[min(1, view.H - 1)]  # (M, S)
     M, S, A = view.M, view.S, view.A
-    context = np.repeat(np.arange(M * S * A) // (S * A), np.diff(view.indptr))
-    q = view.row_reward + view.discount * np.add.reduceat(
-        view.prob * later[context, view.next], view.indptr[:-1]
+    rows = M * S * A
+    context = np.repeat(np.arange(rows) // (S * A), np.diff(view.indptr[: rows + 1]))
+    used = len(context)
+    q = view.row_reward[:rows] + view.discount * np.add.reduceat(
+        view.prob[:used] * later[context, view.next[:used]], view.indptr[:rows]
     )
     advantage = q.reshape(M, S, A) - q.reshape(M, S, A).max(axis=2, keepdims=True)
     x = advantage.reshape(M, -1)[contexts]
@@ -88,21 +91,22 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
     points = np.empty((n_vertices(K, N), K))
     list_vertices(N, rank, points)
     V, S, C = len(points), view.S, len(view.choice)
+    places = view.steps * S
     table = np.empty((groups, view.H, S, V))
     part, jump = np.empty(K), np.empty(K, dtype=np.int64)
     scratch = (
         np.empty((S, K)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), part, jump,
     )  # fmt: skip
     reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
-    spread = len(view.next) // (view.S * view.A) + 1  # outcomes of a vertex's row, about
-    states = max(1, PIECE * S // (C * V * spread))
+    spread = len(view.next) // (places * view.A) + 1  # outcomes of a vertex's row, about
+    together = max(1, PIECE * places // (C * V * spread))  # places in one piece of work
     for g in range(groups):
         members = order[group_ptr[g] : group_ptr[g + 1]]
         index, mass = np.empty(0, dtype=np.int64), np.empty(0)
         for _ in range(2):  # count, then fill
             at = 0
-            for s in range(0, S, states):
-                lo, hi = (int(view.choice_ptr[i]) for i in (s, min(s + states, S)))
+            for s in range(0, places, together):
+                lo, hi = (int(view.choice_ptr[i]) for i in (s, min(s + together, places)))
                 some = view._replace(choice_ptr=np.clip(view.choice_ptr, lo, hi))
                 vertex_rows(
                     some, points, members, N, rank, *scratch, ptr, index[at:], mass[at:], reward
@@ -111,10 +115,12 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
                 at = int(ptr[hi * V])
                 yield None
             index, mass = (index, mass) if len(index) else _outcome_arrays(at)
-        for first, stop in reversed(step_spans(view.H, C * V * spread)):
+        end = np.ascontiguousarray((points[:, : len(members)] @ view.terminal[members]).T)
+        for first, stop in reversed(step_spans(view.H, C * V * spread // view.steps)):
             solve_vertices(
-                ptr, index, mass, reward, view.choice_ptr, view.discount, table[g], first, stop
-            )
+                ptr, index, mass, reward, view.choice_ptr, view.places, view.discount, end,
+                table[g], first, stop,
+            )  # fmt: skip
             yield None
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
     at_first = np.empty(S)
@@ -169,7 +175,7 @@ class BranchAndBound:
         )
         self._stack.mass[0] = view.start[bound.order].T
         self._first = bound.first
-        self._stack.policy[:] = view.choice[view.choice_ptr[:-1]]
+        self._stack.policy[:] = view.choice[view.choice_ptr[:-1]].reshape(view.steps, S)
 
     def restart(self, threshold: float) -> None:
         """Begin to look for policies worth more than `threshold`."""
@@ -200,7 +206,8 @@ def search_bytes(view: MarkovView) -> int:
 def _log_length(view: MarkovView) -> int:
     """Most next states that the decisions of all steps together can touch."""
     S, A = view.S, view.A
-    place = np.repeat(np.arange(view.M * S * A) % (S * A), np.diff(view.indptr))
-    pairs = np.unique(place * S + view.next) // S
-    touched = np.bincount(pairs, minlength=S * A).reshape(S, A)
-    return view.H * int(touched.max(axis=1).sum())
+    row = np.arange(len(view.row_reward))
+    place = row // (view.M * S * A) * (S * A) + row % (S * A)
+    pairs = np.unique(np.repeat(place, np.diff(view.indptr)) * S + view.next) // S
+    touched = np.bincount(pairs, minlength=view.steps * S * A).reshape(-1, A)
+    return view.H * int(touched.max(axis=1).sum()) // view.steps

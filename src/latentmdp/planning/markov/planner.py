@@ -234,7 +234,7 @@ class _Planner(PolicyRaiser):
         """Search for policies above `threshold`; the nodes it took, None if it gave up."""
         search.restart(threshold)
         begun = search.nodes
-        node_work = 50 * self.view.M * len(self.view.choice) // self.view.S
+        node_work = 50 * self.view.M * len(self.view.choice) // (len(self.view.choice_ptr) - 1)
         quantum = max(1, min(MOST_NODES, PIECE // (node_work + self.view.S * self.view.M) * 10))
         finished = False
         while not finished:

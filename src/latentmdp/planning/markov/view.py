@@ -16,16 +16,18 @@ def markov_view(model: LatentMDP) -> MarkovView:
     assert len(model.next) < 2**32, "indices have 32 bits"
     row_reward = np.ascontiguousarray(model.row_reward)
     choice_ptr, choice = distinct_choices(model, row_reward)
+    places = 0 if model.steps == 1 else model.S
     return MarkovView(
-        model.H, model.M, model.S, model.A, model.discount, model.w, model.w[:, None] * model.nu,
-        row_reward, model.indptr.astype(np.uint32), model.next.astype(np.uint32), model.prob,
+        model.H, model.M, model.S, model.A, model.stride, places, model.discount, model.w,
+        model.w[:, None] * model.nu, model.terminal_or_zeros, row_reward,
+        np.ascontiguousarray(model.last_row_reward), model.indptr.astype(np.uint32), model.next.astype(np.uint32), model.prob,
         choice_ptr, choice,
     )  # fmt: skip
 
 
 def view_spans(view: MarkovView) -> list[tuple[int, int]]:
     """The steps in ranges `(first, stop)` of about `PIECE` outcomes, first to last."""
-    return step_spans(view.H, len(view.next))
+    return step_spans(view.H, len(view.next) // view.steps)
 
 
 def step_spans(H: int, outcomes: int) -> list[tuple[int, int]]:
@@ -35,10 +37,13 @@ def step_spans(H: int, outcomes: int) -> list[tuple[int, int]]:
 
 
 def distinct_choices(model: LatentMDP, row_reward: Floats) -> tuple[Indices, Indices]:
-    """`(ptr (S + 1,), actions)`: per state the first of each set of interchangeable actions."""
-    M, S, A = model.sizes
+    """`(ptr (T*S + 1,), actions)`: at each place one of each set of interchangeable actions.
+
+    The first one. A place is a state, or a step and a state where rows depend on the step.
+    """
+    (M, S, A), T = model.sizes, model.steps
     length = np.diff(model.indptr)
-    kind = np.empty(M * S * A, dtype=np.int64)  # equal where rows are
+    kind = np.empty(T * M * S * A, dtype=np.int64)  # equal where rows are
     kinds = 0
     for n in np.unique(length):  # rows of one length at a time: no more memory than the model's
         rows = np.flatnonzero(length == n)
@@ -46,10 +51,10 @@ def distinct_choices(model: LatentMDP, row_reward: Floats) -> tuple[Indices, Ind
         content = np.hstack([model.next[outcome], model.prob[outcome], row_reward[rows][:, None]])
         kind[rows] = kinds + first_equal(content)
         kinds += len(rows)
-    by_action = kind.reshape(M, S * A).T
-    state = np.repeat(np.arange(S), A)
-    keep = np.unique(first_equal(np.column_stack([state, by_action])))
-    ptr = np.searchsorted(keep, np.arange(S + 1) * A)
+    by_action = kind.reshape(T, M, S * A).swapaxes(1, 2).reshape(-1, M)
+    place = np.repeat(np.arange(T * S), A)
+    keep = np.unique(first_equal(np.column_stack([place, by_action])))
+    ptr = np.searchsorted(keep, np.arange(T * S + 1) * A)
     return ptr.astype(np.uint32), (keep % A).astype(np.uint32)
 
 

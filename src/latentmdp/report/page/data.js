@@ -40,11 +40,11 @@ function readModel(data) {
   // Of a time-augmented model the page shows the states of the step-dependent one: rows are numbered
   // by step * S + state, next states are without their step, and all episodes start at step 0.
   const numbered = data.S;
-  const S = data.fold ?? numbered;
-  const place = (t, s) => (data.fold === null ? s : t * S + s);
+  const S = data.statesPerStep ?? numbered;
+  const place = (t, s) => (data.statesPerStep === null ? s : t * S + s);
   const reward = decode(data.reward);
   const raw = { nu: decode(data.nu), next: decode(data.next) };
-  const state = name(data.fold === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`);
+  const state = name(data.statesPerStep === null ? data.stateNames : data.stateNames?.slice(0, S).map((x) => x.replace(/@0$/, "")), (s) => `state ${s}`);
   const action = name(data.actionNames, (a) => `action ${a}`);
   const context = name(data.contextNames, (m) => `context ${m}`);
   return {
@@ -102,7 +102,7 @@ function modelFile(model) {
   if (model.rewardScale !== 1) file.reward_scale = model.rewardScale;
   if (model.rewardShift !== 0) file.reward_shift = model.rewardShift;
   for (const what of ["state", "action", "context"]) if (model[`${what}Names`]) file[`${what}_names`] = model[`${what}Names`];
-  if (model.fold !== null) file.states_per_step = model.fold;
+  if (model.statesPerStep !== null) file.states_per_step = model.statesPerStep;
   if (model.layout) {
     file.layout_shape = model.layout.shape;
     file.layout_positions = model.layout.positions;

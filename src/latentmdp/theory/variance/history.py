@@ -138,8 +138,8 @@ def solve_contexts(model: LatentMDP, sign: float) -> tuple[Floats, Ints]:
     value = np.zeros((model.H + 1, model.M, model.S))
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
     backward_induction(
-        model.indptr, model.next, model.prob, sign * model.row_reward, model.A, model.discount,
-        value, best,
+        model.indptr, model.next, model.prob, sign * model.row_reward, model.A, 0,
+        model.discount, 0, value, best,
     )  # fmt: skip
     return value, best
 

@@ -12,10 +12,8 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.evaluate import context_optimal, evaluate
-from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.model.timed import TimedLatentMDP
 from latentmdp.model.totals import extreme_totals
 from latentmdp.planning.plan import plan_whole
 from latentmdp.policy.graph import PolicyGraph, fitted, playable
@@ -38,7 +36,7 @@ class MaxVariance(NamedTuple):
 
 
 def max_variance(
-    model: AnyModel,
+    model: LatentMDP,
     policy_class: str = "history",
     *,
     exact_limit: int = 20_000,
@@ -63,8 +61,8 @@ def max_variance(
     check_policy_class(policy_class)
     limits: dict[str, Any] = {"exact_limit": exact_limit, "state_limit": state_limit}
     limits |= {"starts": starts, "seed": seed, "centres": centres, "time_limit": time_limit}
-    if isinstance(model, TimedLatentMDP):
-        found = max_variance(model.unrolled, policy_class, **limits)
+    if model.changes_with_step:
+        found = max_variance(model.time_augmented(), policy_class, **limits)
         return found._replace(policy=fitted(model, found.policy))
     needs_finite(model, "max_variance")
     if model.allowed is not None:
