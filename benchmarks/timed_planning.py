@@ -22,7 +22,7 @@ REPEATS = 3
 GAP, TIME_LIMIT = 0.01, 10.0
 
 
-def step_dependent(model: lm.LatentMDP) -> lm.TimedLatentMDP:
+def step_dependent(model: lm.LatentMDP) -> lm.LatentMDP:
     """The same model with its dynamics written out for every step."""
     P, R = (np.repeat(x[None], model.H, axis=0) for x in (model.P, model.R))
     return lm.LatentMDP.from_arrays(
@@ -30,7 +30,7 @@ def step_dependent(model: lm.LatentMDP) -> lm.TimedLatentMDP:
     )
 
 
-def seconds(model: lm.LatentMDP | lm.TimedLatentMDP, policy_class: str) -> tuple[float, bool]:
+def seconds(model: lm.LatentMDP, policy_class: str) -> tuple[float, bool]:
     """The least time of a plan, and whether it reached the gap."""
     taken = []
     for _ in range(1 + REPEATS):

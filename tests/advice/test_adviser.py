@@ -259,10 +259,7 @@ def test_step_dependent_models_and_terminal_rewards():
             weight[0] = 0.0
         np.testing.assert_allclose(adviser.belief, weight / weight.sum())
         chosen = adviser.values[adviser.action, 0]
-        unrolled = model.unrolled
-        nu = np.zeros((2, unrolled.S))
-        nu[:, model.place(1, 1)] = 1.0
-        there = unrolled.replace(w=adviser.belief, nu=nu, horizon=2, max_return=None)
+        there = model.from_step(1).replace(w=adviser.belief, nu=[0.0, 1.0], max_return=None)
         assert chosen == pytest.approx(lm.plan(there, gap=None).lower, abs=1e-9)
 
 

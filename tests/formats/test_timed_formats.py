@@ -169,13 +169,13 @@ def test_commands_take_them(tmp_path, capsys):
     text = said("show", file)
     assert f"{model.S} states" in text
     assert "given by step" in text
-    assert "TimedLatentMDP" in said("convert", file, tmp_path / "y.npz")
+    assert "step-dependent" in said("convert", file, tmp_path / "y.npz")
     assert lm.load(tmp_path / "y.npz") == model
     said("convert", file, tmp_path / "y.pomdpx")
     assert "knowing the context" in said("plan", file, "--compare")
     least = json.loads(said("plan", file, "--minimize", "--gap", "none", "--json").splitlines()[-1])
     assert least["value"] <= best + 1e-9
     assert command(["learn", str(file), "-k", "10"]) == 2
-    assert "model.unrolled" in capsys.readouterr().err
+    assert "model.time_augmented()" in capsys.readouterr().err
     said("plan", file, "--horizon", 1)
     assert command(["plan", str(file), "--horizon", "9"]) == 2

@@ -13,9 +13,8 @@ from timed_brute import (
 
 import latentmdp as lm
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
-from latentmdp.model.timed import TimedLatentMDP
 from latentmdp.planning import baselines
-from latentmdp.policy.policy_fold import fold, unfold
+from latentmdp.policy.time_augmented import from_time_augmented, in_time_augmented
 
 
 def worlds(seed, count, **fixed):
@@ -65,8 +64,7 @@ def test_random_policies_have_the_values_of_the_oracle():
     rng = np.random.default_rng(3)
     for world in worlds(4, 300, masked=False):
         model = world.model()
-        unrolled = getattr(model, "unrolled", model)
-        policy = random_policy(rng, _Sizes(world, int(unrolled.symbol.max()) + 1))
+        policy = random_policy(rng, _Sizes(world, int(model.symbol.max()) + 1))
         mean, variance = mean_and_variance(returns(world, policy))
         evaluation = lm.evaluate(model, policy)
         assert evaluation.value == pytest.approx(mean, abs=1e-10)
@@ -101,7 +99,10 @@ def test_a_stationary_model_given_by_step_is_the_stationary_one():
     for _ in range(40):
         model = random_model(rng)
         timed = repeated(model)
-        assert isinstance(timed, TimedLatentMDP)
+        assert timed.steps == timed.H
+        if model.H == 1:
+            assert timed == model
+            continue
         assert timed.sizes == model.sizes
         assert np.array_equal(timed.P[0], model.P)
         policy = random_policy(rng, model)
@@ -134,7 +135,7 @@ def test_terminal_rewards_of_0_change_nothing():
         )  # fmt: skip
         policy = random_policy(rng, model)
         assert np.array_equal(lm.evaluate(model, policy).alpha, lm.evaluate(timed, policy).alpha)
-        assert timed.unrolled == timed.layers
+        assert timed.replace(terminal=None) == model.replace(max_return=None)
 
 
 @pytest.mark.parametrize("spec", ["garnet:states=3,horizon=3", "maze:size=3,blocked=1,horizon=3"])
@@ -183,24 +184,28 @@ def test_a_terminal_reward_counts_the_discount_to_the_power_of_the_horizon():
         P, R, [1.0], [[1.0]], 3, discount=0.5, max_return=None, terminal=[[8.0]]
     )
     assert lm.plan(model).lower == pytest.approx(0.5**3 * 8.0)
-    assert model.R.tolist() == np.zeros((3, 1, 1, 1)).tolist()
+    assert model.R.tolist() == np.zeros((1, 1, 1)).tolist()
     assert model.replace(discount=1.0).max_return == 8.0
     assert lm.plan(model.replace(horizon=1)).lower == pytest.approx(4.0)
     assert lm.plan(model.replace(terminal=None)).lower == 0.0
     assert "terminal rewards" in repr(model)
 
 
-def test_folding_and_unfolding():
+def test_policies_of_the_time_augmented_model_and_back():
     rng = np.random.default_rng(5)
     for world in worlds(6, 60, timed=True, masked=False):
         model = world.model()
-        policy = random_policy(rng, _Sizes(world, int(model.unrolled.symbol.max()) + 1))
-        unfolded = unfold(model, policy)
-        assert (unfolded.N, unfolded.S) == (policy.N, model.unrolled.S)
-        assert fold(model, unfolded) == policy
-        on_unrolled = random_policy(rng, model.unrolled)
+        policy = random_policy(rng, _Sizes(world, int(model.symbol.max()) + 1))
+        unfolded = in_time_augmented(model, policy)
+        assert (unfolded.N, unfolded.S) == (policy.N, model.time_augmented().S)
+        back = from_time_augmented(model, unfolded)  # without observations that cannot be
+        assert back.N == policy.N
+        assert back.prune(model) == policy.prune(model)
+        on_unrolled = random_policy(rng, model.time_augmented())
         folded = on_unrolled.for_model(model)
-        values = [lm.evaluate(*x).value for x in ((model, folded), (model.unrolled, on_unrolled))]
+        values = [
+            lm.evaluate(*x).value for x in ((model, folded), (model.time_augmented(), on_unrolled))
+        ]
         assert values[0] == pytest.approx(values[1])
         assert lm.evaluate(model, on_unrolled).value == pytest.approx(values[0])
 
@@ -267,8 +272,9 @@ def test_cursors_and_beliefs_go_by_the_step():
                 assert (cursor.observe(following, **seen) is None) == over
                 state = following
             assert belief[info["context"]] > 0
-        with pytest.raises(lm.ModelError, match="the step must be given"):
-            lm.update_belief(model, np.array(world.w), 0, 0, 0, symbol=0)
+        if model.steps > 1:
+            with pytest.raises(lm.ModelError, match="the step must be given"):
+                lm.update_belief(model, np.array(world.w), 0, 0, 0, symbol=0)
 
 
 def test_policies_from_beliefs_and_trees():
@@ -295,7 +301,7 @@ def test_normalised_models_go_back_to_their_units():
         policy = random_policy(rng, _Sizes(world, 1))
         raw, scaled = (lm.evaluate(m, policy) for m in (model, normal))
         assert normal.in_user_units(scaled.value) == pytest.approx(raw.value)
-        rows = getattr(normal, "unrolled", normal)
+        rows = normal.time_augmented() if normal.changes_with_step else normal
         assert rows.reward.min() >= 0
         back = lm.evaluate(normal.denormalized(), policy)
         assert back.value == pytest.approx(raw.value)
@@ -314,9 +320,11 @@ def test_learning_refuses_them_and_takes_the_time_augmented_model():
         lambda: lm.Learner(model, episodes=10),
         lambda: lm.optimistic_plan(model, np.zeros((2, 1, 2, 1), dtype=int)),
     ):
-        with pytest.raises(lm.ModelError, match=r"does not change with the step.*model\.unrolled"):
+        with pytest.raises(
+            lm.ModelError, match=r"does not change with the step.*model\.time_augmented"
+        ):
             refused()
-    run = lm.learn(model.unrolled, "mvp", episodes=2000, bonus_scale=0.01, seed=0)
+    run = lm.learn(model.time_augmented(), "mvp", episodes=2000, bonus_scale=0.01, seed=0)
     best = lm.plan(model, "markov", gap=None)
     assert run.optimal == pytest.approx((best.lower, best.upper))
     assert lm.evaluate(model, run.policy).value == pytest.approx(run.final_value)
@@ -384,12 +392,13 @@ def test_rows_by_step():
 
 def test_what_is_read_is_in_the_persons_terms():
     model = small(state_names=["warm", "cold"], terminal=[[0.0, 1.0], [0.0, 0.5]])
-    assert repr(model).startswith("TimedLatentMDP(M=2, S=2, A=2, H=2")
+    assert repr(model).startswith("LatentMDP(M=2, S=2, A=2, H=2")
     text = str(model.describe())
     assert "2 states" in text
     assert "terminal rewards from 0 to 1" in text
-    assert model.describe().rewards_differ == ((0, 0), (0, 1), (1, 0), (1, 1))
-    assert model.unrolled.state_names == ("warm@0", "cold@0", "warm@1", "cold@1")
+    assert model.describe().rewards_differ == ()
+    assert model.describe().alike == ((0,), (1,))  # since terminal rewards differ
+    assert model.time_augmented().state_names == ("warm@0", "cold@0", "warm@1", "cold@1")
     assert (model == small(terminal=model.terminal), model == model.replace()) == (False, True)
     assert model.digest != small().digest
     frame = model.to_frame()
@@ -433,11 +442,14 @@ def test_pictures_are_averages_over_the_steps(tmp_path):
 
 def test_sizes_are_refused_before_anything_is_laid_out():
     P, R, nu = np.ones((2, 1, 1, 1)), np.zeros((2, 1, 1)), np.ones((2, 1))
-    terminal = np.zeros((2, 1))
-    with pytest.raises(lm.ModelError, match=r"H\*H\*S of at most"):
-        lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 2**31, terminal=terminal)
+    allowed = np.ones((3, 1, 1), dtype=bool)
+    with pytest.raises(lm.ModelError, match=r"must have at most 2\^31 entries"):
+        lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], nu, 2**31, allowed=allowed)
+    rows = {"context": [0], "state": [0], "action": [0], "next": [0], "prob": [1.0], "reward": [0]}
+    with pytest.raises(lm.ModelError, match=r"must have at most \d+ rows; its 2147483648 steps"):
+        lm.LatentMDP.from_rows(**rows, w=[1.0], nu=[[1.0]], horizon=2**31, step=[0])
     with pytest.raises(lm.ModelError, match=r"w must have the shape \(2,\)"):
-        lm.LatentMDP.from_arrays(P, R, 1.0, nu, 3, terminal=terminal)
+        lm.LatentMDP.from_arrays(P, R, 1.0, nu, 3, terminal=np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("on_transitions", [False, True])
@@ -461,7 +473,7 @@ def test_rewards_with_four_axes_that_could_be_either_go_by_the_transitions():
     rest = {"w": [0.3, 0.7], "nu": [0.5, 0.5], "horizon": 2, "max_return": None}
     assert isinstance(lm.LatentMDP.from_arrays(P, R, **rest), lm.LatentMDP)
     ended = lm.LatentMDP.from_arrays(P, R, terminal=np.ones((2, 2)), **rest)
-    assert np.array_equal(ended.R, np.stack([R] * 2))
+    assert np.array_equal(ended.R, R)
     assert np.array_equal(lm.LatentMDP.from_arrays(np.stack([P] * 2), R, **rest).R, R)
 
 

@@ -16,7 +16,6 @@ from strategies import models
 
 from latentmdp import LatentMDP, ModelError, Plan, PolicyGraph, evaluate, load_policy, make, plan
 from latentmdp.commands.cli import run
-from latentmdp.planning.costs import negated
 from latentmdp.planning.plan import STATUSES, plan_whole, relative_gap
 from latentmdp.runtime.interrupts import interrupts_raised
 
@@ -207,7 +206,7 @@ def test_relative_gap():
 @settings(max_examples=25)
 @given(models(M=2, S=2, A=2, H=3))
 def test_minimising_costs_is_maximising_their_negatives(model):
-    costs = negated(model)
+    costs = model.negated()
     assert np.array_equal(costs.symbol, model.symbol)
     found = plan(costs, "markov", gap=None)
     d = brute.Dense(model)
@@ -267,7 +266,7 @@ def test_minimize_reports_in_the_users_sign(capsys):
     assert code == 0
     assert 0 <= facts["lower"] <= facts["upper"] <= 1
     assert facts["value"] == facts["upper"]
-    negative = plan(negated(make(SMALL)), "markov", gap=None)
+    negative = plan(make(SMALL).negated(), "markov", gap=None)
     assert facts["value"] == pytest.approx(-negative.lower)
 
 

@@ -137,7 +137,10 @@ def test_rewards_and_symbols_lead_to_the_same_nodes(pair):
     [
         ({"next_state": "a"}, "the next state must be a whole number from 0 to"),
         ({"next_state": 1, "reward": "x"}, "the reward must be a number; it is 'x'"),
-        ({"next_state": 1, "reward": 0.1, "symbol": 0}, "reward or symbol must be given, not both"),
+        (
+            {"next_state": 1, "reward": 0.1, "symbol": 0},
+            "reward and reading, or symbol, must be given, not both",
+        ),
     ],
 )
 def test_what_is_no_observation_is_refused_in_a_sentence(given, message):

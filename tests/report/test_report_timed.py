@@ -9,9 +9,9 @@ from report_pages import Page, decoded
 
 import latentmdp as lm
 from latentmdp.commands import cli
-from latentmdp.model.either_kind import folded
-from latentmdp.model.labels import Fold
-from latentmdp.policy.policy_fold import fold
+from latentmdp.model.labels import TimeAugmented
+from latentmdp.model.time_augmented import step_dependent
+from latentmdp.policy.time_augmented import from_time_augmented
 from latentmdp.report import write_report
 from latentmdp.report.phases import save_phases
 from latentmdp.report.replay import page_episode
@@ -45,7 +45,7 @@ def timed_maze():
 @pytest.fixture(scope="module")
 def run(model):
     learner = {"algorithm": "mvp", "episodes": 2000, "bonus_scale": 0.001}
-    return lm.learn(model.normalized().unrolled, optimal=(0.1, 0.9), **learner)
+    return lm.learn(model.normalized().time_augmented(), optimal=(0.1, 0.9), **learner)
 
 
 @pytest.fixture(scope="module")
@@ -56,31 +56,31 @@ def page(model, run, tmp_path_factory):
 
 
 def test_a_time_augmented_model_knows_whose_it_is(model, timed_maze, tmp_path):
-    assert model.unrolled.fold == Fold(2)
-    assert model.unrolled.normalized().denormalized().fold == Fold(2)
-    assert model.unrolled.replace(horizon=3).fold is None
-    assert timed_maze.unrolled.fold == Fold(10, timed_maze.layout)
+    assert model.time_augmented().augmented == TimeAugmented(2)
+    assert model.time_augmented().normalized().denormalized().augmented == TimeAugmented(2)
+    assert model.time_augmented().replace(horizon=3).augmented is None
+    assert timed_maze.time_augmented().augmented == TimeAugmented(10, timed_maze.layout)
     for one in (model, timed_maze):
-        seen = folded(one.unrolled)
-        assert (seen.digest, seen.state_names, seen.layout) == (
-            one.digest, one.state_names, one.layout,
-        )  # fmt: skip
+        seen = step_dependent(one.time_augmented())
+        assert (seen.state_names, seen.layout) == (one.state_names, one.layout)
+        assert seen.time_augmented() == one.time_augmented()
+        assert one.terminal is not None or seen == one
         for ending in ("npz", "json"):
-            lm.save(one.unrolled, tmp_path / f"x.{ending}")
+            lm.save(one.time_augmented(), tmp_path / f"x.{ending}")
             back = lm.load(tmp_path / f"x.{ending}")
-            assert back == one.unrolled
-            assert back.fold == one.unrolled.fold
-            assert lm.load(tmp_path / f"x.{ending}", horizon=2).fold is None
+            assert back == one.time_augmented()
+            assert back.augmented == one.time_augmented().augmented
+            assert lm.load(tmp_path / f"x.{ending}", horizon=2).augmented is None
     with pytest.raises(
-        lm.ModelError, match="fold must say how many of the 8 states there are at each"
+        lm.ModelError, match="augmented must say how many of the 8 states there are at each"
     ):
-        model.unrolled.replace(fold=Fold(3))
+        model.time_augmented().replace(augmented=TimeAugmented(3))
 
 
 def test_the_page_has_policies_and_places_of_the_persons_states(model, page):
     found = Page(page.read_text(encoding="utf-8"))
     world = found.data["models"][0]
-    assert (world["S"], world["fold"], len(world["places"])) == (8, 2, 2)
+    assert (world["S"], world["statesPerStep"], len(world["places"])) == (8, 2, 2)
     for source in found.data["sources"]:
         for phase in source["phases"]:
             if "table" in phase["policy"]:
@@ -115,9 +115,9 @@ def test_learning_from_the_command_line(model, tmp_path, capsys):
     assert "--unroll" in capsys.readouterr().err
     assert cli.run([*learn, "--unroll", "--out", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    same = lm.learn(model.normalized().unrolled, "greedy", 500).in_user_units()
+    same = lm.learn(model.normalized().time_augmented(), "greedy", 500).in_user_units()
     assert (found["regret"], found["final_value"]) == (same.regret, same.final_value)
-    assert lm.load_run(folder).model.fold == Fold(2)
+    assert lm.load_run(folder).model.augmented == TimeAugmented(2)
     assert cli.run(["audit", str(folder)]) == 0
     assert cli.run(["learn", "--resume", str(folder), "--json"]) == 0
     words = ["report", str(folder), "--audit", "--plan", "1", "--out", str(page)]
@@ -202,7 +202,7 @@ def test_episodes_are_those_of_the_library_in_the_persons_states(browser, model,
 
 @pytest.mark.browser
 def test_shades_add_up_over_the_steps(browser, timed_maze, tmp_path):
-    run = lm.learn(timed_maze.unrolled, "mvp", 2000, optimal=(0.5, 1.0), bonus_scale=0.001)
+    run = lm.learn(timed_maze.time_augmented(), "mvp", 2000, optimal=(0.5, 1.0), bonus_scale=0.001)
     file = write_report(run, tmp_path / "r.html")
     with Watched(browser, file) as shown:
         shown.locator("#explore-heat").select_option("known-all")
@@ -210,7 +210,7 @@ def test_shades_add_up_over_the_steps(browser, timed_maze, tmp_path):
         visits = learner.counts.N.reshape(2, 5, 10, -1).sum(axis=(0, 1, 3))
         assert f"{visits.max():,} visits" in shown.locator(".world .key").inner_text()
         shown.locator("#explore-heat").select_option("route-all")
-        policy = fold(timed_maze, run.policy)
+        policy = from_time_augmented(timed_maze, run.policy)
         weights = lm.reach_weights(timed_maze, policy).sum(axis=1)
         most = np.bincount(policy.state, weights).max()
         assert f"{most:.3g} visits" in shown.locator(".world .key").inner_text()
@@ -219,4 +219,4 @@ def test_shades_add_up_over_the_steps(browser, timed_maze, tmp_path):
         download.value.save_as(tmp_path / "model.json")
     back = lm.load(tmp_path / "model.json")
     assert back == run.model
-    assert back.fold == run.model.fold
+    assert back.augmented == run.model.augmented

@@ -19,7 +19,7 @@ import latentmdp as lm
 from latentmdp.advice import BeliefValues
 from latentmdp.advice.values import following
 from latentmdp.fitting.deciding.decision import decide
-from latentmdp.model.either_kind import folded, place
+from latentmdp.model.time_augmented import step_dependent
 from latentmdp.policy.graph import fitted
 from latentmdp.report import write_report
 from latentmdp.report.fit_page import write_fit_page
@@ -61,11 +61,13 @@ def in_browser(browser, function, argument, **constants):
 
 def page_bounds(values, step, state, belief):
     """`(A, 2)` as the page has them: below, the policy's own nodes alone."""
-    model, best = values.rows, values.vectors.best
-    found, state = values.q(step, state, belief), int(place(values.model, step, state))
-    for a in model.actions_in(state):
-        low = np.asarray(belief) @ model.row_reward.reshape(model.sizes)[:, state, a]
-        seen = following(model, state, int(a), np.asarray(belief))
+    model, best = values.model, values.vectors.best
+    found = values.q(step, state, belief)
+    last = step == model.H - 1
+    for a in model.actions_in(state, step):
+        row = model.row(0 if last else step, np.arange(model.M), state, a)
+        low = np.asarray(belief) @ (model.last_row_reward if last else model.row_reward)[row]
+        seen = following(model, step, state, int(a), np.asarray(belief))
         for nxt, after in zip(seen.next.tolist(), seen.weight, strict=True):
             if step + 1 < model.H:
                 low += model.discount * best(step + 1, nxt, after)[0]
@@ -90,16 +92,16 @@ def random_job(seed):
     while seed % 8 and 1 in (model.M, model.H):  # mostly there is something to find out
         model = draw(rng)
     good = seed % 4 == 2 or rng.random() < 0.7
-    rows = model.unrolled if draw is random_timed else model
+    rows = model.time_augmented() if draw is random_timed else model
     sizes = SimpleNamespace(H=model.H, S=model.S, A=model.A, symbol=rows.symbol)
     policy = lm.plan(model, gap=None).policy if good else random_policy(rng, sizes)
     d = brute.Dense(rows)
     first = (rows.w[:, None] * rows.nu).T
     optimum = sum(optimal_from(d, 0, s, first[s].tolist()) for s in range(rows.S) if first[s].sum())
     bound = None if rng.random() < 0.3 else optimum + rng.choice([0.0, 0.0, 0.01, 1.0])
-    shown = fitted(folded(rows), slim(model, policy))
+    shown = fitted(step_dependent(rows), slim(model, policy))
     if shown.is_markov:  # the page gets its table alone
-        shown = fitted(folded(rows), lm.PolicyGraph.from_table(shown.table))
+        shown = fitted(step_dependent(rows), lm.PolicyGraph.from_table(shown.table))
     context = int(rng.choice(model.M, p=model.w))
     overrides = [[t, int(rng.integers(model.A))] for t in range(model.H) if rng.random() < 0.4]
     if draw is random_masked:

@@ -69,7 +69,7 @@ def make_model(folder, name):
     elif name == "timed-sparse.npz":
         write_npz(folder / name, model_document(TIMED, dense=False), level=0)
     elif name == "unrolled.json":
-        lm.save(TIMED.unrolled, folder / name)
+        lm.save(TIMED.time_augmented(), folder / name)
     elif name.startswith("timed"):
         lm.save(TIMED, folder / ("timed.csv" if name == "timed.terminal.csv" else name))
     elif name == "numbers.csv":

@@ -102,8 +102,9 @@ class World:
 
     def on_transitions(self):
         """Whether some row pays different rewards."""
-        places = itertools.product(*map(range, (self.H, self.M, self.S, self.A)))
-        return any(len({r for _, r, _, _ in self.outcomes(*x)}) > 1 for x in places)
+        rows = (row for layer in self.rows for m in layer for s in m for row in s)
+        rows = rows if self.observed else map(averaged, rows)
+        return any(len({r for _, r, _ in row}) > 1 for row in rows)
 
     def symbol(self, t, s, a, seen, nxt):
         """Index of the seen reward among the contexts' rewards there."""

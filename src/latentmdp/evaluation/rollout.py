@@ -27,8 +27,9 @@ def rollout(
     One row per step, with the columns `episode, step, context, state, action, reward, next_state,
     belief` (and `reading` before `belief` if the model has readings), all counted from 0. The last
     step's reward includes what is received after it. `belief` is an array `(M,)`: what the agent
-    can know of the context before it acts. With `names`, contexts, states and actions have the model's names where it has
-    some. The first episodes of a longer table are those of a shorter one with the same seed.
+    can know of the context before it acts. With `names`, contexts, states and actions have the
+    model's names where it has some. The first episodes of a longer table are those of a shorter one
+    with the same seed.
 
     >>> from latentmdp import make
     >>> model = make("bandit:arms=2,contexts=2,horizon=3,seed=0")

@@ -105,11 +105,14 @@ def stand_ins(allowed: Mask) -> Ints:
 
 
 def source_rows(allowed: Mask, M: int) -> Ints:
-    """`(T*M*S*A,)` the row that each row repeats: itself where the action is available."""
-    T, S, A = allowed.shape
-    place = np.arange(S)[:, None] * A + stand_ins(allowed)  # (T, S, A)
+    """`(T*M*S*A,)` the row that each row repeats: itself where the action is available.
+
+    `allowed (T, S, A)`, or `(S, A)` for one step.
+    """
+    T, S, A = allowed.reshape(-1, *allowed.shape[-2:]).shape
+    place = np.arange(S)[:, None] * A + stand_ins(allowed)
     first = np.arange(T * M).reshape(T, M, 1, 1) * (S * A)
-    return (first + place[:, None]).reshape(-1)
+    return (first + place.reshape(T, 1, S, A)).reshape(-1)
 
 
 def repeated(allowed: Mask, M: int, indptr: Ints) -> tuple[Ints, Ints]:

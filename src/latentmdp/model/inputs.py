@@ -147,7 +147,7 @@ def checked_terminal(sizes: Sizes, terminal: ArrayLike | None, horizon: int) -> 
             f"terminal must have the shape ({sizes.M}, {sizes.S}); it is {after.shape}"
         )
     if is_infinite(horizon):
-        raise ModelError("terminal rewards need a finite horizon; it is inf")
+        raise ModelError("a model with terminal rewards must have a finite horizon; it is inf")
     return after
 
 

@@ -130,6 +130,26 @@ class LatentMDP(ModelRows, InUnits):
         **labels: Unpack[Labels],
     ) -> None:
         repairs = Repairs(normalize_rows)
+        options = Z, allowed, terminal, observe_rewards, discount, max_return
+        self._set_dense(P, R, w, nu, horizon, *options, repairs, labels)
+        repairs.warn()
+
+    def _set_dense(
+        self,
+        P: ArrayLike,
+        R: ArrayLike,
+        w: ArrayLike,
+        nu: ArrayLike,
+        horizon: float,
+        Z: ArrayLike | None,
+        allowed: ArrayLike | None,
+        terminal: ArrayLike | None,
+        observe_rewards: bool,
+        discount: float,
+        max_return: float | None,
+        repairs: Repairs,
+        labels: Mapping[str, Any],
+    ) -> None:
         if given_by_step(P, R, allowed, horizon):
             steps = checked_steps(horizon)
             sizes, outcomes = dense_outcomes_by_step(P, R, Z, steps, allowed, repairs)
@@ -140,7 +160,6 @@ class LatentMDP(ModelRows, InUnits):
             sizes, rows, w, nu, horizon, observe_rewards, discount, max_return, labels, mask,
             terminal, outcomes.readings, repairs,
         )  # fmt: skip
-        repairs.warn()
 
     @classmethod
     def from_arrays(
@@ -162,11 +181,11 @@ class LatentMDP(ModelRows, InUnits):
         **labels: Unpack[Labels],
     ) -> "LatentMDP":
         """The constructor under its older name; `normalize` is `normalize_rows`."""
-        return cls(
-            P, R, w, nu, horizon, Z=Z, allowed=allowed, terminal=terminal,
-            observe_rewards=observe_rewards, discount=discount, max_return=max_return,
-            normalize_rows=normalize_rows or normalize, **labels,
-        )  # fmt: skip
+        repairs, model = Repairs(normalize_rows or normalize), cls.__new__(cls)
+        options = Z, allowed, terminal, observe_rewards, discount, max_return
+        model._set_dense(P, R, w, nu, horizon, *options, repairs, labels)
+        repairs.warn()
+        return model
 
     @classmethod
     def from_rows(
@@ -319,7 +338,7 @@ class LatentMDP(ModelRows, InUnits):
                 array.flags.writeable = False
         self.__dict__.update(fields)
 
-    def _with(self, **fields: Any) -> "LatentMDP":
+    def with_fields(self, **fields: Any) -> "LatentMDP":
         """A copy with other values of some fields, which need no check."""
         copy = LatentMDP.__new__(LatentMDP)
         copy.__dict__.update({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
@@ -487,7 +506,7 @@ class LatentMDP(ModelRows, InUnits):
         for array in changed.values():
             if array is not None:
                 array.flags.writeable = False
-        return self._with(
+        return self.with_fields(
             **changed, return_limit=None, min_return=-self.max_return,
             max_return=-self.min_return, reward_shift=-self.reward_shift,
         )  # fmt: skip
@@ -500,7 +519,7 @@ class LatentMDP(ModelRows, InUnits):
 
     @cached_property
     def _unmasked(self) -> "LatentMDP":
-        return self._with(allowed=None)
+        return self.with_fields(allowed=None)
 
     def unmasked(self) -> "LatentMDP":
         """The same rows with all actions available: for searches.

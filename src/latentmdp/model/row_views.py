@@ -183,10 +183,15 @@ class ModelRows:
         return np.repeat(by_step, self.M, axis=1).reshape(-1)
 
     def allowed_at(self, step: Any, state: Any = slice(None)) -> Mask:
-        """`(S, A)` available actions at a step; `(n, A)` for arrays of steps and states."""
+        """`(S, A)` available actions at a step; `(n, A)` for arrays of steps and states.
+
+        After the last step, those of the last one.
+        """
         if self.allowed is None:
             return np.ones((self.S, self.A), dtype=bool)[state]
-        return self.allowed[state] if self.allowed.ndim == 2 else self.allowed[step, state]
+        if self.allowed.ndim == 2:
+            return self.allowed[state]
+        return self.allowed[np.minimum(step, self.H - 1), state]
 
     def actions_in(self, state: int, step: int = 0) -> Ints:
         """The available actions of a state, ascending."""

@@ -81,8 +81,8 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
         return discounted_reach(model, policy)
     reach = np.zeros((policy.N, model.M))
     reach_nodes(
-        model.indptr, model.next, model.symbol, model.prob, model.A, model.stride, policy_nodes(policy),
-        model.w[:, None] * model.nu, reach,
+        model.indptr, model.next, model.symbol, model.prob, model.A, model.stride,
+        policy_nodes(policy), model.w[:, None] * model.nu, reach,
     )  # fmt: skip
     return reach
 

@@ -73,8 +73,9 @@ class Cursor:
         state that is worth most at the belief; that takes the model.
 
         `reward` is needed where the model's contexts pay differently and the policy sees it, and
-        `reading` where the model has readings. What no context that is still possible can produce is refused; with `accept_unexpected` the
-        policy goes on from the default node of the next state, without what it remembered.
+        `reading` where the model has readings. What no context that is still possible can produce
+        is refused; with `accept_unexpected` the policy goes on from the default node of the next
+        state, without what it remembered.
         `symbol` stands for both where it is known by its number (`model.symbol`), and is not
         checked.
         """

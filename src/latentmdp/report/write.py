@@ -44,8 +44,8 @@ def write_report(
     """Write one HTML file about these runs (or folders of saved runs); returns its path.
 
     `plan`: planning certificates to show, of the first run's model; their policies can be explored.
-    Of runs on `model.time_augmented()` of a step-dependent model, the page shows the states of `model`, and
-    plans may be of either.
+    Of runs on `model.time_augmented()` of a step-dependent model, the page shows the states of
+    `model`, and plans may be of either.
     `audit`: one audit report, a list of them, or a mapping from names to them. `phases`: how many
     policies of a learner the explorer gets. They come from `run.phases` where `learn(...,
     audit=True)` kept them, or from what `save_phases` left in the run's folder; else each learner's

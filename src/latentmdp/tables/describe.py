@@ -140,7 +140,11 @@ def describe(model: "LatentMDP") -> Description:
         pairs = np.unique(np.flatnonzero(found) % (S * A))
         return tuple((int(i) // A, int(i) % A) for i in pairs)
 
-    whole = np.hstack([*by_context, np.unique(model.nu, return_inverse=True)[1].reshape(M, S)])
+    by_state = [
+        np.unique(x, return_inverse=True)[1].reshape(M, S)
+        for x in (model.nu, model.terminal_or_zeros)
+    ]
+    whole = np.hstack([*by_context, *by_state])
     alike: dict[bytes, list[int]] = {}
     for m in range(M):
         alike.setdefault(whole[m].tobytes(), []).append(m)

@@ -131,7 +131,7 @@ def careful_model(
         for sign in (-1, 1)
     )  # fmt: skip
     reward.flags.writeable = False
-    return replace(model, reward=reward, min_return=low, max_return=high)  # symbols as they were
+    return model.with_fields(reward=reward, min_return=low, max_return=high)  # symbols as they were
 
 
 def told_the_context(fit: Fit, min_visits: int) -> Callable[[LatentMDP], float]:

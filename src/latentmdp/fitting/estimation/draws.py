@@ -10,7 +10,6 @@ assumed. Rewards that vary are drawn around their means with their standard erro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +60,7 @@ def _draw(found: Estimate, random: np.random.Generator) -> LatentMDP:
     for value in changes.values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return replace(base, **changes)  # type: ignore[arg-type]  # same rows, checked before
+    return base.with_fields(**changes)  # same rows, checked before
 
 
 def _dirichlet(alpha: Floats, random: np.random.Generator) -> Floats:

@@ -20,7 +20,8 @@ def markov_view(model: LatentMDP) -> MarkovView:
     return MarkovView(
         model.H, model.M, model.S, model.A, model.stride, places, model.discount, model.w,
         model.w[:, None] * model.nu, model.terminal_or_zeros, row_reward,
-        np.ascontiguousarray(model.last_row_reward), model.indptr.astype(np.uint32), model.next.astype(np.uint32), model.prob,
+        np.ascontiguousarray(model.last_row_reward), model.indptr.astype(np.uint32),
+        model.next.astype(np.uint32), model.prob,
         choice_ptr, choice,
     )  # fmt: skip
 
