@@ -10,7 +10,12 @@ COLOURS = ("red", "blue", "green", "yellow", "white", "black", "orange", "purple
 
 
 def build(
-    colours: int, balls: int, guesses: int, white: bool, observe_rewards: bool = True
+    colours: int,
+    balls: int,
+    guesses: int,
+    white: bool,
+    readings: bool | None = None,
+    observe_rewards: bool = True,
 ) -> LatentMDP:
     """The board game Mastermind: find a hidden row of coloured balls within a few guesses.
 
@@ -20,12 +25,15 @@ def build(
     (right colour, right place) and, with `white=1` as on the board, white ones (right colour, wrong
     place). The guess that is the code pays 1 and ends in `solved`, once: so totals are at most 1,
     and a policy's value is the share of codes that it finds. Watching rewards tells no more than
-    the answers do.
+    the answers do. With `readings=1` there are two states, `playing` and `solved`, and the answer
+    is a reading besides them.
     """
     codes = colours**balls
     require_size("mastermind", codes * codes * guesses)
     kinds, kind = np.unique(_answers(colours, balls, white), return_inverse=True)
     kind = kind.reshape(codes, codes)  # (code, guess); the last kind is all black
+    if readings:
+        return _with_readings(kinds, kind, guesses, balls, white, observe_rewards, colours)
     wrong = len(kinds) - 1
     S, solved = 2 + guesses * wrong, 1 + guesses * wrong
     require_size("mastermind", codes * S * codes)
@@ -53,7 +61,7 @@ def build(
         state_names=(
             "start",
             *(
-                f"guess {i + 1}: {k // (balls + 1)} black" + f", {k % (balls + 1)} white" * white
+                f"guess {i + 1}: {_pegs(k, balls, white)}"
                 for i in range(guesses)
                 for k in kinds[:-1]
             ),
@@ -62,6 +70,46 @@ def build(
         action_names=names,
         context_names=names,
     )
+
+
+def _with_readings(
+    kinds: Ints,
+    kind: Ints,
+    guesses: int,
+    balls: int,
+    white: bool,
+    observe_rewards: bool,
+    colours: int,
+) -> LatentMDP:
+    """The game with states `playing` (0) and `solved` (1); answer `k` is reading `k`."""
+    codes = len(kind)
+    m, s, a = (grid.ravel() for grid in np.indices((codes, 2, codes)))
+    found = m == a
+    names = tuple(_code_names(colours, balls))
+    return LatentMDP.from_rows(
+        m,
+        s,
+        a,
+        np.where(found, 1, s),
+        np.ones(m.size),
+        np.where(found & (s == 0), 1.0, 0.0),
+        np.full(codes, 1.0 / codes),
+        [1.0, 0.0],
+        guesses,
+        reading=np.where(s == 1, len(kinds) - 1, kind[m, a]),
+        n_readings=len(kinds),
+        n_actions=codes,
+        observe_rewards=observe_rewards,
+        state_names=("playing", "solved"),
+        reading_names=[_pegs(k, balls, white) for k in kinds],
+        action_names=names,
+        context_names=names,
+    )
+
+
+def _pegs(kind: int, balls: int, white: bool) -> str:
+    """An answer in words."""
+    return f"{kind // (balls + 1)} black" + f", {kind % (balls + 1)} white" * white
 
 
 def _answers(colours: int, balls: int, white: bool) -> Ints:
@@ -94,6 +142,7 @@ DOMAIN = Domain(
         Key("balls", int, 2, 1, 16, "balls of the code"),
         Key("guesses", int, 3, 1, 1000, "guesses allowed: the steps of an episode"),
         Key("white", bool, False, 0, 1, "whether answers have white pegs too"),
+        Key("readings", bool, None, 0, 1, "answers are readings besides the state", "0"),
     ),
     build,
 )

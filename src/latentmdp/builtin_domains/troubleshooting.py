@@ -21,6 +21,7 @@ def build(
     horizon: int,
     seed: int,
     once: bool | None,
+    readings: bool | None = None,
     observe_rewards: bool = True,
 ) -> LatentMDP:
     """A machine stands still because one part is broken; test it, replace parts, get it running.
@@ -33,9 +34,14 @@ def build(
     part, and pays (1 - cost)/horizon; a running machine costs nothing. So each step pays at most
     1/horizon and totals are at most 1, less what was spent. Costs are the same in all contexts:
     rewards reveal nothing. With `once=1` a part that was replaced cannot be replaced again: states
-    say which were, and those actions are unavailable.
+    say which were, and those actions are unavailable. With `readings=1` the machine is only broken
+    or running, and a test's result is a reading of its own (nothing, low, high) besides the state.
     """
     M, S, A = faults, 2 * tests + 3, tests + faults
+    if readings:
+        S = 2
+        if once:
+            raise ModelError("troubleshoot: readings=1 and once=1 do not go together")
     if once:
         if faults > MOST_ONCE:
             raise ModelError(
@@ -60,6 +66,8 @@ def build(
         ),
         "context_names": tuple(f"{part} broken" for part in parts),
     }  # fmt: skip
+    if readings:
+        return _with_readings(high, _DOWNTIME + np.concatenate([test_cost, part_cost]), shared)
     if once:
         return _once(high, _DOWNTIME + np.concatenate([test_cost, part_cost]), parts, shared)
 
@@ -94,6 +102,34 @@ def build(
         (1.0 - cost[state, action]) / horizon,
         nu=nu,
         state_names=("broken", *_reading_names(tests), "still broken", "running"),
+        **shared,
+    )
+
+
+def _with_readings(high: np.ndarray, cost: np.ndarray, shared: Any) -> LatentMDP:
+    """The machine that is broken (state 0) or running (1); tests show low (1) or high (2)."""
+    M, tests = high.shape
+    A = tests + M
+    m, a = (grid.ravel() for grid in np.indices((M, A)))
+    is_test = a < tests
+    p_high = np.where(is_test, high[m, np.minimum(a, tests - 1)], 0.0)
+    repaired = a - tests == m
+    tested = np.flatnonzero(is_test)
+    state = np.repeat([0, 0, 1], [len(m), len(tested), len(m)])
+    action = np.concatenate([a, a[tested], a])
+    paid = 1.0 - np.where(state == 1, 0.0, cost[action])
+    return LatentMDP.from_rows(
+        np.concatenate([m, m[tested], m]),
+        state,
+        action,
+        np.concatenate([repaired, np.zeros(len(tested)), np.ones(len(m))]),
+        np.concatenate([1.0 - p_high, p_high[tested], np.ones(len(m))]),
+        paid / shared["horizon"],
+        nu=[1.0, 0.0],
+        reading=np.concatenate([is_test, np.full(len(tested), 2), np.zeros(len(m))]),
+        n_readings=3,
+        state_names=("broken", "running"),
+        reading_names=("nothing", "low", "high"),
         **shared,
     )
 
@@ -181,6 +217,7 @@ DOMAIN = Domain(
         Key("horizon", int, 12, 1, MAX_HORIZON, "steps of an episode"),
         Key("seed", int, 0, 0, MAX_SEED, "draws readings, costs and how common faults are"),
         Key("once", bool, None, 0, 1, "a replaced part cannot be replaced again", "0"),
+        Key("readings", bool, None, 0, 1, "tests show readings besides the state", "0"),
     ),
     build,
 )

@@ -58,7 +58,7 @@ def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
     Never dense where a next state has several rewards or readings, for which `P` has no room.
     """
     document: dict[str, Any]
-    if dense and not model.repeats_next:
+    if dense and model.readings == 1 and not model.repeats_next:
         document = {"P": model.P, "R": model.R}
     else:
         document = sparse_rows(model)

@@ -141,7 +141,15 @@ def with_readings(sizes: Sizes, outcomes: Outcomes, Z: ArrayLike, repairs: Repai
             f"Z must have the shape {(M, S, A, 'O')}, {(M, S, 'O')}, {(S, A, 'O')} or {(S, 'O')}: "
             f"readings by context, next state and action; it is {given.shape}"
         )
-    found = canonical.distributions("Z", np.ascontiguousarray(found), repairs)
+    canonical.not_negative("Z", given)
+    total = given.sum(axis=-1)
+    divisor = repairs.divisors(
+        total.reshape(-1),
+        canonical.sum_tolerance(O),
+        lambda i: f"Z[{', '.join(str(k) for k in np.unravel_index(i, total.shape))}]",
+    )
+    if divisor is not None:
+        found = found / divisor.reshape(found.shape[:-1])[..., None]
     dense = np.broadcast_to(found, (M, S, A, O))
     context, action = outcomes.row // (S * A) % M, outcomes.row % A
     each = dense[context, outcomes.next, action]  # (n, O)
