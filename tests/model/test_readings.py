@@ -138,7 +138,7 @@ def test_what_has_to_be_read_is_asked_for():
         lambda: lm.learn(model, "mvp", episodes=10),
         lambda: lm.Learner(model, episodes=10),
     ):
-        with pytest.raises(lm.ModelError, match="learning needs .* has 2 readings"):
+        with pytest.raises(lm.ModelError, match=r"learning needs .* has 2 readings"):
             refused()
     assert lm.learn(model.rewards_in_state(), "greedy", episodes=10).updates >= 0
 
@@ -155,9 +155,8 @@ def test_what_has_to_be_read_is_asked_for():
 def test_domains_in_their_natural_form_have_the_same_values(spec, states):
     natural = lm.make(spec + (",readings=1" if ":" in spec else ":readings=1"))
     encoded = lm.make(spec)
-    assert (natural.S, natural.M, natural.A, natural.H) == (
-        states, encoded.M, encoded.A, encoded.H,
-    )  # fmt: skip
+    assert natural.S == states < encoded.S
+    assert (natural.M, natural.A, natural.H) == (encoded.M, encoded.A, encoded.H)
     for observe in (True, False):
         plans = [lm.plan(m.replace(observe_rewards=observe), gap=None) for m in (natural, encoded)]
         assert plans[0].status == plans[1].status == "optimal"
@@ -191,3 +190,37 @@ def test_frames_hold_readings():
         if model.readings > 1 and len(np.unique(model.reading)) == model.readings:
             back = LatentMDP.from_frame(frame, H, nu=nu)
             assert back == model
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
+def test_environments_show_pairs():
+    from gymnasium.utils.env_checker import check_env
+
+    rng = np.random.default_rng(6)
+    P, R = rng.dirichlet(np.ones(2), (2, 2, 2)), rng.random((2, 2, 2)) / 5
+    Z = rng.dirichlet(np.ones(3), (2, 2, 2))
+    model = LatentMDP(P, R, [0.3, 0.7], [0.5, 0.5], 5, Z=Z)
+    check_env(lm.LatentMDPEnv(model), skip_render_check=True)
+    n = 4000
+    envs = lm.LatentMDPVectorEnv(model, n)
+    before, _ = envs.reset(seed=0, options={"context": 1})
+    assert before in envs.observation_space
+    assert (before[:, 1] == 3).all()  # nothing was read yet
+    for _ in range(7):  # one more episode begins on the way
+        actions = rng.integers(0, 2, n)
+        after, *_, infos = envs.step(actions)
+        assert after in envs.observation_space
+        started = after[:, 1] == 3
+        assert started.all() or not started.any()
+        if not started.any() and "_context" not in infos:
+            np.testing.assert_array_equal(infos["symbol"] % 3, after[:, 1])
+        before = after
+    same, _ = envs.reset(seed=1, options={"context": 0})
+    after, *_ = envs.step(np.zeros(n, dtype=int))
+    for s in range(2):
+        came = after[(same[:, 0] == s)]
+        joint = np.zeros((2, 3))
+        np.add.at(joint, (came[:, 0], came[:, 1]), 1 / len(came))
+        wanted = P[0, s, 0][:, None] * Z[0, :, 0]
+        # false alarms: 12 cells at 5 standard errors, below 1e-5
+        assert (abs(joint - wanted) < 5 * np.sqrt(wanted / len(came)) + 1e-9).all()

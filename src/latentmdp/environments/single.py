@@ -22,7 +22,8 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     Where the model has unavailable actions, `info["action_mask"]` says which are available in the
     state, 1 or 0 for each, as `action_space.sample` takes it; playing another one is an error.
     `reset(options={"context": m})` forces the context. A terminal reward, times the discount, is
-    part of the last step's reward.
+    part of the last step's reward. Where the model has readings, an observation is an array, the
+    pair `(state, reading)`; before the first action the reading is `model.readings`: none yet.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")
     >>> state, info = env.reset(seed=0, options={"context": 1})
@@ -39,18 +40,18 @@ class LatentMDPEnv(gym.Env[Any, Any]):
             raise ModelError(f"render_mode must be 'ansi' or 'rgb_array'; it is {render_mode!r}")
         self.model = model
         self.render_mode = render_mode
-        self.observation_space = gym.spaces.Discrete(model.S)
+        self.observation_space = observation_space(model)
         self.action_space = gym.spaces.Discrete(model.A)
         self._sampler = Sampler(model)
         self._renderer = Renderer(model) if render_mode else None
         self._step = -1  # no episode yet
-        self._context = self._state = 0
+        self._context = self._state = self._reading = 0
         self._action: int | None = None
         self._total = 0.0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Start an episode; `options={"context": m}` forces the context."""
         super().reset(seed=seed)
         forced = forced_context(self.model, options)
@@ -59,7 +60,14 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self._context = drawn
         self._state = int(self._sampler.start(np.array([drawn]), np.array([v]))[0])
         self._step, self._action, self._total = 0, None, 0.0
-        return self._state, self._mask()
+        self._reading = self.model.readings
+        return self._observation(), self._mask()
+
+    def _observation(self) -> Any:
+        """The state, or the pair of state and reading."""
+        if self.model.readings == 1:
+            return self._state
+        return np.array([self._state, self._reading])
 
     def _mask(self) -> dict[str, Any]:
         """`action_mask (A,)` of the current state, if any action is unavailable anywhere."""
@@ -67,7 +75,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
             return {}
         return {"action_mask": self.model.allowed_at(self._step)[self._state].astype(np.int8)}
 
-    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; the last one (the horizon's) is truncated and its info has the context."""
         if self._step < 0 or self._step >= self.model.horizon:
             raise ResetNeeded("call reset() before step(): no episode is under way")
@@ -85,7 +93,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         u = self.np_random.random()
         i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")
         reward = float(model.reward[i])
-        self._state = int(model.next[i])
+        self._state, self._reading = int(model.next[i]), int(model.symbol[i]) % model.readings
         self._step += 1
         if self._step == model.horizon and model.terminal is not None:
             reward += model.discount * float(model.terminal[self._context, self._state])
@@ -94,7 +102,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         over = self._step == model.horizon
         if over:
             info["context"] = self._context
-        return self._state, reward, False, over, info
+        return self._observation(), reward, False, over, info
 
     def render(self) -> Any:
         """The current state as text (`ansi`) or as an RGB picture (`rgb_array`)."""
@@ -108,6 +116,13 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         if self.render_mode == "ansi":
             return self._renderer.text(*frame, known)
         return self._renderer.picture(*frame, known)
+
+
+def observation_space(model: LatentMDP) -> gym.spaces.Space[Any]:
+    """States, or pairs of state and reading; one more reading says that there is none yet."""
+    if model.readings == 1:
+        return gym.spaces.Discrete(model.S)
+    return gym.spaces.MultiDiscrete([model.S, model.readings + 1])
 
 
 def forced_context(model: LatentMDP, options: dict[str, Any] | None) -> Any:

@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from latentmdp.builtin_domains import make
-from latentmdp.environments.single import forced_context
+from latentmdp.environments.single import forced_context, observation_space
 from latentmdp.errors import ModelError
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.sampling import Sampler
@@ -41,13 +41,14 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = gym.spaces.Discrete(model.S)
+        self.single_observation_space = observation_space(model)
         self.single_action_space = gym.spaces.Discrete(model.A)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._sampler = Sampler(model)
         self._context = np.zeros(num_envs, dtype=np.int64)
         self._state = np.zeros(num_envs, dtype=np.int64)
+        self._reading = np.zeros(num_envs, dtype=np.int64)
         self._steps = np.full(num_envs, -1, dtype=np.int64)  # -1: no episode yet
         self._common_step: int | None = -1  # the step of all episodes, None where they differ
 
@@ -77,7 +78,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
                 )
             forced = np.broadcast_to(forced, self.num_envs)[chosen]
         self._start(chosen, forced)
-        return self._state.copy(), self._masks(np.isin(np.arange(self.num_envs), chosen))
+        return self._observations(), self._masks(np.isin(np.arange(self.num_envs), chosen))
 
     def step(
         self, actions: Any
@@ -95,7 +96,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             if self._common_step < 0 or self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise gym.error.ResetNeeded("call reset() before step(): an episode is over")
             self._start(np.arange(n), None)
-            return self._state.copy(), np.zeros(n), never, never.copy(), self._masks(~never)
+            return self._observations(), np.zeros(n), never, never.copy(), self._masks(~never)
         return self._step_apart(a)
 
     def _step_apart(
@@ -124,13 +125,19 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         step = self._steps if self._common_step is None else self._common_step
         model = self.model
         i = self._sampler.outcome(self._context, self._state, a, u, self._within(step))
-        self._state = model.next[i]
+        self._state, self._reading = model.next[i], model.symbol[i] % model.readings
         infos = {"symbol": model.symbol[i], "_symbol": np.ones(self.num_envs, dtype=bool)}
         reward = model.reward[i]
         if model.terminal is not None:
             after = model.discount * model.terminal[self._context, self._state]
             reward = reward + np.where(np.asarray(step) == model.horizon - 1, after, 0.0)
         return reward, infos
+
+    def _observations(self) -> np.ndarray:
+        """`(num_envs,)` states, or `(num_envs, 2)` states and readings."""
+        if self.model.readings == 1:
+            return self._state.copy()
+        return np.stack([self._state, self._reading], axis=1)
 
     def _within(self, step: Any) -> Any:
         """The step, of episodes that are over the last one (their draw is not used)."""
@@ -143,7 +150,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             told = {"context": np.where(over, self._context, 0), "_context": over.copy()}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 final = np.full(self.num_envs, None, dtype=object)
-                final[over] = self._state[over]
+                final[over] = list(self._observations()[over])
                 told["symbol"] = np.where(over, infos["symbol"], 0)
                 told["_symbol"] = over.copy()
                 told |= self._masks(over)
@@ -156,7 +163,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
             else:
                 infos |= told
         infos |= self._masks(np.ones(self.num_envs, dtype=bool))
-        return self._state.copy(), reward, never, over, infos
+        return self._observations(), reward, never, over, infos
 
     def _masks(self, which: np.ndarray) -> dict[str, Any]:
         """Masks of the current states of these episodes, if any action is unavailable anywhere."""
@@ -175,6 +182,8 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
         self._context[chosen] = context
         self._state = self._state.copy()
         self._state[chosen] = self._sampler.start(context, v)
+        self._reading = self._reading.copy()
+        self._reading[chosen] = self.model.readings
         self._steps[chosen] = 0
         together = (self._steps == self._steps[0]).all()
         self._common_step = int(self._steps[0]) if together else None
