@@ -3,8 +3,8 @@
     python benchmarks/timed_planning.py [SPEC ...]
 
 Both are planned to a gap of 1% by the same planner; the dynamics are equal at all steps, so the
-optimum is the same. Prints the CPU seconds (best of three, after a first run that loads kernels) and
-ratios; `>` where the time limit of ten seconds ended the plan.
+optimum is the same. Prints the CPU seconds (best of three, after a first run that loads kernels)
+and ratios; `>` where the time limit of ten seconds ended the plan.
 """
 
 import sys

@@ -112,7 +112,15 @@ if TYPE_CHECKING:
     from latentmdp.theory.variance.maximum import max_variance
 
 
+_RENAMED = {"TimedLatentMDP": "LatentMDP"}  # old public names, with a warning
+
+
 def __getattr__(name: str) -> "Any":
+    if name in _RENAMED:
+        from latentmdp.errors import warn_renamed
+
+        warn_renamed(f"latentmdp.{name}", f"latentmdp.{_RENAMED[name]}")
+        return __getattr__(_RENAMED[name])
     if name in _MODULES:
         return import_module(f"latentmdp.{name}")
     if name in _HOME:

@@ -1,5 +1,6 @@
 """The one family of errors for bad input, and the warnings about what is not an error."""
 
+import warnings
 from numbers import Real
 
 
@@ -62,3 +63,8 @@ class ActionMaskWarning(UserWarning):
 
 class DamagedStudyWarning(UserWarning):
     """Rows of a study's database are not as they were written, and are left out."""
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Say that a public name has changed; the old one still works."""
+    warnings.warn(f"{old} is now {new}", DeprecationWarning, stacklevel=3)

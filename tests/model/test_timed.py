@@ -490,3 +490,11 @@ def test_availability_alone_may_change_with_the_step():
     m, s, a, following = np.nonzero(P)
     rows = (m, s, a, following, P[m, s, a, following], R[m, s, a])
     assert model == lm.LatentMDP.from_rows(*rows, **rest)
+
+
+def test_old_names_still_work_and_say_so():
+    with pytest.warns(DeprecationWarning, match=r"latentmdp\.TimedLatentMDP is now .*LatentMDP"):
+        assert lm.TimedLatentMDP is lm.LatentMDP
+    model = small()
+    with pytest.warns(DeprecationWarning, match=r"unrolled is now model\.time_augmented\(\)"):
+        assert model.unrolled == model.time_augmented()

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentmdp.csr import Floats, Ints
-from latentmdp.errors import ModelError
+from latentmdp.errors import ModelError, warn_renamed
 from latentmdp.model import rows as canonical
 from latentmdp.model.availability import Mask, mask_by_step
 from latentmdp.model.dense import dense_outcomes, dense_outcomes_by_step, given_by_step
@@ -546,6 +546,12 @@ class LatentMDP(ModelRows, InUnits):
         of the last step. A policy for it is turned back by `policy.for_model(model)`.
         """
         return time_augmented(self)
+
+    @property
+    def unrolled(self) -> "LatentMDP":
+        """The older name of `time_augmented()`."""
+        warn_renamed("model.unrolled", "model.time_augmented()")
+        return self.time_augmented()
 
     def mean_over_steps(self) -> "LatentMDP":
         """What pictures show: each row averaged over the steps, rewards hidden."""
