@@ -47,9 +47,12 @@ class Axis(NamedTuple):
         return found
 
     def _whole(self, label: Any) -> int:
-        """A number from 0, or its digits, as a number of this axis; -1 if it is none."""
-        if isinstance(label, str) and re.fullmatch(r"\s*\d{1,15}\s*", label):
-            label = int(label)
+        """A number from 0, or its text, as a number of this axis; -1 if it is none."""
+        if isinstance(label, str):
+            try:
+                label = as_number(label)
+            except ValueError:
+                return -1
         whole = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
         return int(label) if whole and label == label // 1 and 0 <= label < self.size else -1
 
@@ -78,6 +81,13 @@ class Outcomes(NamedTuple):
     def sizes(self) -> Sizes:
         """`(M, S, A)`."""
         return Sizes(self.contexts.size, self.states.size, self.actions.size)
+
+
+def as_number(text: str) -> float:
+    """What `float` makes of a text of ordinary digits; ValueError if it is not a number."""
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return float(text)
 
 
 def label_text(label: Any) -> str:
