@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.fields import Fields
+from latentmdp.formats.schema import Fields
 from latentmdp.model.either_kind import AnyModel
 from latentmdp.model.labels import Fold, Layout
 from latentmdp.model.latent_mdp import LatentMDP

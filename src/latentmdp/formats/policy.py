@@ -9,8 +9,8 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.archive import read_npz, write_npz
-from latentmdp.formats.fields import Fields
 from latentmdp.formats.json import as_lists
+from latentmdp.formats.schema import Fields
 from latentmdp.formats.tables import CsvTable
 from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph
 from latentmdp.runtime.files import PathLike, write_atomically, writer_of

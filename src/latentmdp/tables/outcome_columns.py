@@ -9,7 +9,7 @@ from latentmdp.errors import ModelError
 from latentmdp.tables.outcome_table import Axis, Outcomes, agreed, check_size
 
 MOST_STEPS = 10**6
-LARGEST_WHOLE = 2**53  # floats hold all smaller whole numbers exactly
+EXACT_WHOLE = 2**53  # floats hold all smaller whole numbers exactly
 
 
 class OutcomeColumns:
@@ -39,10 +39,10 @@ class OutcomeColumns:
         """A column of whole numbers from 0."""
         return self.checked_wholes(self.floats(meaning), meaning, below)
 
-    def checked_wholes(self, values: Floats, meaning: str, below: int = LARGEST_WHOLE) -> Ints:
+    def checked_wholes(self, values: Floats, meaning: str, below: int = EXACT_WHOLE) -> Ints:
         """The values of a column as whole numbers."""
         bad = ~((values >= 0) & (values < below) & (values == np.floor(values)))
-        limit = f", below {below}" if below < LARGEST_WHOLE else ""
+        limit = f", below {below}" if below < EXACT_WHOLE else ""
         self.refuse_where(bad, meaning, f"must be a whole number from 0{limit}")
         return values.astype(np.int64)
 
