@@ -49,7 +49,7 @@ def test_there_and_back_with_names_weights_and_first_states_by_context(folder):
     )
     with pytest.raises(lm.ModelError, match=r"weights\.csv: belongs to other models and differs"):
         lm.save(model.replace(w=[0.5, 0.5]), folder / "new" / "even.csv")
-    with pytest.raises(lm.ModelError, match="this name is taken"):
+    with pytest.raises(lm.ModelError, match="this name is reserved"):
         lm.save(model, folder / "weights.csv")
 
 
@@ -104,7 +104,7 @@ def test_one_model_needs_no_column(tmp_path):
 
 def test_a_named_start_needs_no_initial_file(folder):
     (folder / "initial.csv").unlink()
-    with pytest.raises(lm.ModelError, match=r"initial\.csv: must lie beside the model, or a start"):
+    with pytest.raises(lm.ModelError, match=r"initial\.csv: must be beside the model, or the"):
         lm.load(folder / "m.csv", horizon=4)
     assert lm.load(folder / "m.csv", horizon=4, start="right").nu.tolist() == [[0, 1, 0]] * 2
     mixed = lm.load(folder / "m.csv", horizon=4, start={"right": 0.5, "left": 0.5})

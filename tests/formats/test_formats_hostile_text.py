@@ -74,7 +74,7 @@ INITIAL = "idstate,probability\n0,1\n"
 @pytest.mark.parametrize(
     ("rows", "initial", "parameters", "said"),
     [
-        (ROWS, None, None, "initial.csv: must lie beside the model"),
+        (ROWS, None, None, "initial.csv: must be beside the model"),
         (ROWS, "", None, "initial.csv: the file is empty"),
         (ROWS, "idstate,probability\n", None, "initial.csv: the table has no rows"),
         (ROWS, "idstate\n0\n", None, "probability is missing"),

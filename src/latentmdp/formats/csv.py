@@ -42,7 +42,7 @@ from latentmdp.runtime.files import (
 from latentmdp.tables.outcome_columns import outcomes_of, weight_column
 from latentmdp.tables.outcome_table import (
     LONGEST_NAME,
-    Outcomes,
+    OutcomeTable,
     as_number,
     build_by_step,
     first_states,
@@ -94,7 +94,7 @@ def terminal_path(path: PathLike) -> Path:
     return as_path(path).with_suffix(".terminal.csv")
 
 
-def _check_contexts(o: Outcomes) -> None:
+def _check_contexts(o: OutcomeTable) -> None:
     used = np.unique(o.context)
     if len(used) < o.contexts.size:
         missing = int(np.argmax(np.append(used, -1) != np.arange(len(used) + 1)))
@@ -104,7 +104,7 @@ def _check_contexts(o: Outcomes) -> None:
         )
 
 
-def _read_weights(path: Path, o: Outcomes) -> Floats:
+def _read_weights(path: Path, o: OutcomeTable) -> Floats:
     """`(M,)` weights from the file; uniform if there is none."""
     if not path.exists():
         return weights(None, o.contexts)
@@ -114,11 +114,12 @@ def _read_weights(path: Path, o: Outcomes) -> Floats:
     return w
 
 
-def _read_initial(path: Path, o: Outcomes) -> Floats:
-    """`(M, S)` first states; lines with probability 0 may name states that the table does not."""
+def _read_initial(path: Path, o: OutcomeTable) -> Floats:
+    """`(M, S)` first states; lines with probability 0 may name unknown states."""
     if not path.exists():
         raise refusal(
-            path, "must lie beside the model, or a start be named (start=, --start); there is none"
+            path,
+            "must be beside the model, or the first state must be given (start=, --start)",
         )
     table = CsvTable(
         path, {"probability": "probability"} | PLACE, ("context",), labels_as_text=True
@@ -130,8 +131,8 @@ def _read_initial(path: Path, o: Outcomes) -> Floats:
     return nu
 
 
-def _read_terminal(path: Path, o: Outcomes) -> Floats | None:
-    """`(M, S)` rewards after the last step, if there is a file of them; 0 where none is given."""
+def _read_terminal(path: Path, o: OutcomeTable) -> Floats | None:
+    """`(M, S)` rewards after the last step, 0 where none is given; None if there is no file."""
     if not path.exists():
         return None
     table = CsvTable(path, {"reward": "reward"} | PLACE, ("context",), labels_as_text=True)
@@ -144,7 +145,7 @@ def _read_terminal(path: Path, o: Outcomes) -> Floats | None:
     return terminal
 
 
-def _places(table: CsvTable, o: Outcomes, rows: Any = slice(None)) -> tuple[Any, Ints]:
+def _places(table: CsvTable, o: OutcomeTable, rows: Any = slice(None)) -> tuple[Any, Ints]:
     """Model and state of each line; all models where the table has no column for them."""
     state = table.numbers_in("state", o.states, rows)
     if "context" not in table:
@@ -153,7 +154,7 @@ def _places(table: CsvTable, o: Outcomes, rows: Any = slice(None)) -> tuple[Any,
 
 
 def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, Any]:
-    """Horizon, discount and whether rewards are seen: the caller's word, else the folder's."""
+    """Horizon, discount and whether rewards are observed, from the caller or `parameters.csv`."""
     file = as_path(path).parent / "parameters.csv"
     found = _read_parameters(file) if file.exists() else {}
     horizon = options.horizon if options.horizon is not None else found.get("horizon", steps)
@@ -172,7 +173,7 @@ def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, 
 
 
 def _read_parameters(path: Path) -> dict[str, float]:
-    """The known lines of `parameters.csv`; others are passed over."""
+    """The known lines of `parameters.csv`; others are ignored."""
     try:
         lines = [line for line in csv.reader(io.StringIO(read_text(path)), strict=True) if line]
     except csv.Error as error:
@@ -207,13 +208,13 @@ def save_csv(model: AnyModel, path: PathLike) -> None:
     `weights.csv` (never over different ones), and `x.terminal.csv` if it has terminal rewards.
 
     Refuses what CSV cannot hold: a last action that is available nowhere. Names are written in
-    place of numbers where a reader can tell them from numbers; layout and units are not written.
-    Cost: about 3 s per 10^6 outcomes.
+    place of numbers unless a reader would take them for numbers; layout and units are not written.
+    Cost: about 1 s per 10^6 outcomes.
     """
     if model.allowed is not None and not model.allowed[..., -1].any():
         raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
     if as_path(path).name in BESIDE:
-        raise refusal(path, "this name is taken by the file beside the model")
+        raise refusal(path, "this name is reserved for a file beside the model")
     folder = as_path(path).parent
     frame = _numbers(model)
     names = _names_to_write(model, frame)
@@ -230,7 +231,7 @@ def save_csv(model: AnyModel, path: PathLike) -> None:
 
 
 def not_in_csv(model: AnyModel) -> list[str]:
-    """What `save_csv` leaves out of this model."""
+    """The parts of this model that `save_csv` does not write."""
     written = _names_to_write(model, _numbers(model))
     lost = [part for part in NAMES if getattr(model, part) and written[part] is None]
     lost += ["layout"] * (model.layout is not None)
@@ -259,7 +260,7 @@ def _names_to_write(model: AnyModel, frame: "pd.DataFrame") -> Names:
 
 
 def _writable(names: tuple[str, ...]) -> bool:
-    """Whether names come back from a file as they are: not as numbers, nor stripped, nor merged."""
+    """Whether names can be read back unchanged: not as numbers, not stripped, not merged."""
     plain = all(
         name == name.strip() and name.isprintable() and 0 < len(name) <= LONGEST_NAME
         for name in names
@@ -276,7 +277,7 @@ def _reads_as_number(name: str) -> bool:
 
 
 def _labels(model: AnyModel, names: Names) -> Labels:
-    """What a file has in place of numbers: names, quoted if need be, or the numbers as text."""
+    """The text written for each number: its name, quoted if necessary, or the number."""
     special = re.compile(r'[",\s]')
     sizes = dict(zip(("context", "state", "action"), model.sizes, strict=True))
     labels = {meaning: [str(i) for i in range(size)] for meaning, size in sizes.items()}
@@ -299,7 +300,7 @@ def _initial_lines(model: AnyModel, labels: Labels) -> list[tuple[Any, ...]]:
 
 
 def _terminal_beside(path: Path, model: AnyModel, labels: Labels) -> list[tuple[PathLike, Writer]]:
-    """What to write of terminal rewards; those of another model are never left beside one."""
+    """The file of terminal rewards; an error if there is one for a model that has none."""
     terminal = getattr(model, "terminal", None)
     if terminal is None:
         if path.exists():
@@ -314,7 +315,7 @@ def _terminal_beside(path: Path, model: AnyModel, labels: Labels) -> list[tuple[
 
 
 def _weights_beside(path: Path, model: AnyModel, labels: Labels) -> list[tuple[PathLike, Writer]]:
-    """`weights.csv`, where weights are not uniform or a file says something about them."""
+    """`weights.csv`, unless weights are uniform and there is no such file."""
     if np.array_equal(model.w, np.full(model.M, 1.0 / model.M)) and not path.exists():
         return []
     pairs = zip(labels["context"], model.w.tolist(), strict=True)
@@ -322,7 +323,7 @@ def _weights_beside(path: Path, model: AnyModel, labels: Labels) -> list[tuple[P
 
 
 def _unless_there(path: Path, lines: Iterable[tuple[Any, ...]]) -> list[tuple[PathLike, Writer]]:
-    """What to write; nothing if the file says the same already; refuses if it says otherwise."""
+    """The file to write; none if it exists with the same text; an error if the text differs."""
     text = "".join(",".join(str(value) for value in line) + "\n" for line in lines)
     if not path.exists():
         return [(path, lambda file: _write(file, text))]

@@ -39,7 +39,7 @@ SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions")
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller says about a model; None: the value stored in the file."""
+    """Values that the caller gives; None: the value stored in the file."""
 
     observe_rewards: bool | None = None
     horizon: int | None = None
@@ -194,7 +194,7 @@ def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
 
 
 def _timed_arguments(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
-    """The arguments of a step-dependent model, in the person's states, and the steps."""
+    """The arguments of a step-dependent model, in the original states, and the steps."""
     nu, steps = fields.floats("nu"), fields.whole("steps")
     S = nu.shape[1] if nu.ndim == 2 else 0
     if nu.ndim != 2 or 0 in nu.shape or not 1 <= steps <= fields.wholes("indptr").size // S:

@@ -22,7 +22,7 @@ LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 
 
 def policy_document(policy: PolicyGraph) -> dict[str, Any]:
-    """The named values of a policy: a plain `table (H, S)` if that says it all, else the graph."""
+    """The named values of a policy: a plain `table (H, S)` if that is enough, else the graph."""
     document: dict[str, Any] = {"format": POLICY_FORMAT}
     if policy.stationary:
         document["stationary"] = True

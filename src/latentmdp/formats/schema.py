@@ -4,7 +4,7 @@
 every entry of a saved state. Axes and limits are numbers or names of sizes, `whole("rows", "S",
 below="M")`; a name that is not yet known is set by the first entry that has it.
 
-`Fields`: models and policies that people or other programs write; whole numbers may be floats.
+`Fields`: models and policies written by people or other programs; whole numbers may be floats.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def refuse_where(bad: np.ndarray, name: str, rule: str) -> None:
 
 
 def _refuse_first(bad: np.ndarray, values: np.ndarray, name: str, rule: str) -> None:
-    """Refuse the first element that breaks a rule, with its place and what it is."""
+    """Refuse the first element that breaks a rule; the error has its place and value."""
     if bad.any():
         where = [int(i) for i in np.argwhere(bad)[0]]
         raise ModelError(f"{name}{where or ''} must be {rule}; it is {values[tuple(where)]}")

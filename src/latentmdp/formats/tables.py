@@ -35,7 +35,7 @@ class CsvTable(OutcomeColumns):
         """
         self.path = path
         with opened(path) as file:
-            if os.fstat(file.fileno()).st_size > memory_budget() // 2:
+            if os.fstat(file.fileno()).st_size > memory_budget() // 4:
                 raise refusal(path, "the table is too large for this machine")
             header = _header(path, file)
             self.names = {
@@ -160,13 +160,17 @@ def _parser(file: BinaryIO, header: list[str], places: list[int]) -> Any:
 
 
 def _bad_cell(chunks: Iterable[Any], columns: dict[str, int]) -> str | None:
-    """A sentence about the first cell of text that is not a finite number, if there is one."""
+    """An error message about a cell of text that is not a finite number; None if there is none."""
+    import pandas as pd
+
     for chunk in chunks:
-        for row, *cells in chunk[list(columns.values())].itertuples():
-            for name, cell in zip(columns, cells, strict=True):
+        for name, place in columns.items():
+            values = pd.to_numeric(chunk[place], errors="coerce").to_numpy(np.float64)
+            for i in np.flatnonzero(~np.isfinite(values)):
+                cell = chunk[place].iloc[i]
                 if not _is_finite(cell):
                     return (
-                        f"{name!r} must be a finite number; in data row {row + 1} it is "
+                        f"{name!r} must be a finite number; in data row {chunk.index[i] + 1} it is "
                         f"{shown_cell(cell)}"
                     )
     return None

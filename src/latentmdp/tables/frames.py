@@ -10,7 +10,7 @@ from latentmdp.errors import ModelError
 from latentmdp.tables.outcome_columns import OutcomeColumns, outcomes_of, weight_column
 from latentmdp.tables.outcome_table import (
     Axis,
-    Outcomes,
+    OutcomeTable,
     agreed,
     build_by_step,
     check_names,
@@ -42,7 +42,7 @@ def frame_model(
     return build_by_step(outcomes, step, w, nu, horizon, **options)
 
 
-def _first(table: "_FrameColumns", outcomes: Outcomes, start: Any, nu: Any) -> Floats:
+def _first(table: "_FrameColumns", outcomes: OutcomeTable, start: Any, nu: Any) -> Floats:
     if nu is not None and start is not None:
         raise ModelError("the first state must be given once: nu= or start=, not both")
     if nu is not None:
@@ -59,7 +59,7 @@ def _first(table: "_FrameColumns", outcomes: Outcomes, start: Any, nu: Any) -> F
 
 
 class _FrameColumns(OutcomeColumns):
-    """Columns of a frame that a person gave."""
+    """Columns of the frame given to `from_frame`."""
 
     def __init__(self, frame: Any, columns: dict[str, str | None]) -> None:
         import pandas as pd  # loads slowly
@@ -99,7 +99,7 @@ class _FrameColumns(OutcomeColumns):
             )
 
     def found(self) -> str:
-        """The columns in a few words."""
+        """The columns, for error messages."""
         names = [repr(str(name)[:40]) for name in self.frame.columns[:12]]
         return ", ".join(names) + ", ..." * (len(self.frame.columns) > 12) or "no column"
 
@@ -140,8 +140,8 @@ class _FrameColumns(OutcomeColumns):
         return Axis(what, len(names), names), parts
 
 
-def _first_column(table: _FrameColumns, o: Outcomes) -> Floats:
-    """`(M, S)` from a column that says the same in all rows of a context and state."""
+def _first_column(table: _FrameColumns, o: OutcomeTable) -> Floats:
+    """`(M, S)` from a column that is constant for each context and state."""
     M, S, _ = o.sizes
     rule = "must be the same in all rows of a context and state"
     nu, differs = agreed(table.floats("first"), o.context * S + o.state, M * S)

@@ -1,4 +1,4 @@
-"""Columns of a table with one row per outcome, by what they mean: of a data frame or a CSV file."""
+"""Columns of a table with one row per outcome, found by meaning, in a data frame or a CSV file."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.tables.outcome_table import Axis, Outcomes, agreed, check_size
+from latentmdp.tables.outcome_table import Axis, OutcomeTable, agreed, check_size
 
 MOST_STEPS = 10**6
 EXACT_WHOLE = 2**53  # floats hold all smaller whole numbers exactly
@@ -73,7 +73,7 @@ def shown_cell(cell: Any) -> str:
     return str(cell)[:80]
 
 
-def outcomes_of(table: OutcomeColumns) -> Outcomes:
+def outcomes_of(table: OutcomeColumns) -> OutcomeTable:
     """The outcomes in a table, one per row."""
     states, (state, following) = table.labels("state", "state", "next_state")
     actions, (action,) = table.labels("action", "action")
@@ -82,13 +82,13 @@ def outcomes_of(table: OutcomeColumns) -> Outcomes:
         contexts, (context,) = table.labels("context", "context")
     prob, reward = table.floats("probability"), table.floats("reward")
     table.refuse_where(prob < 0.0, "probability", "must be at least 0")
-    o = Outcomes(context, state, action, following, prob, reward, contexts, states, actions)
+    o = OutcomeTable(context, state, action, following, prob, reward, contexts, states, actions)
     check_size(o)
     return o
 
 
-def weight_column(table: OutcomeColumns, o: Outcomes) -> Floats:
-    """`(M,)` from a column that says the same in all rows of a context."""
+def weight_column(table: OutcomeColumns, o: OutcomeTable) -> Floats:
+    """`(M,)` from a column that is constant for each context."""
     rule = "must be the same in all rows of a context"
     w, differs = agreed(table.floats("weight"), o.context, o.contexts.size)
     table.refuse_where(differs, "weight", rule)

@@ -61,8 +61,8 @@ def _labels(
 ) -> dict[str, Any]:
     """The columns of names, or of numbers.
 
-    Whoever reads the table numbers names as they appear. Where that is another order than the
-    model's, or an action is available nowhere, they are categories, which keep all in order.
+    `from_frame` numbers names by first appearance. If that order differs from the model's, or an
+    action is never available, the columns are categories, which keep the order.
     """
     import pandas as pd  # loads slowly
 
