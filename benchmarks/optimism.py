@@ -19,10 +19,10 @@ from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.optimistic_plan import make_planner, optimistic_plan
-from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.settings import SEARCH, Effort
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from optimism_exact import exact_history, exact_markov
 from optimism_twin import random_counts, small_model
 
 VISITS = (20, 20, 100, 100, 1000, 10**4, 10**5, 5, 1, 0)

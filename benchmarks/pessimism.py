@@ -7,13 +7,16 @@ Run: python benchmarks/pessimism.py [problems]
 
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 import latentmdp as lm
 from latentmdp.optimism.model import OptimisticModel
-from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.pessimistic import LogProblem
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from optimism_exact import exact_history, exact_markov
 
 DELTA = 0.1
 

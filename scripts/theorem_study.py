@@ -4,7 +4,7 @@
     latentmdp study table docs/study/theorem.toml --csv --out docs/study/theorem.csv
     python scripts/theorem_study.py
 
-The runs are measured by `latentmdp.theory.sweeps`; what is said of them is in the study's file.
+The runs are measured by `docs/study/theorem_runs.py`; what is said of them is in the study's file.
 """
 
 from pathlib import Path

@@ -81,7 +81,7 @@ def test_load_checks_the_digest(tmp_path, monkeypatch):
 
 def test_what_is_not_there_is_said(tmp_path, monkeypatch):
     made(tmp_path, monkeypatch)
-    with pytest.raises(lm.ModelError, match=r"must hold training\.csv; get it so: the folder riv"):
+    with pytest.raises(lm.ModelError, match=r"must hold training\.csv; to get it: the folder riv"):
         lm.datasets.load("riverswim-train", tmp_path)
     with pytest.raises(lm.ModelError, match="there is no such file"):
         lm.datasets.load("made", tmp_path / "nothing.npz")
@@ -106,7 +106,7 @@ def test_included_models_load_and_others_values_do_not_contradict_our_bounds(nam
 
 def test_which_models_are_included():
     assert len(INCLUDED) == 6
-    with pytest.raises(lm.ModelError, match="do not come with this package: give their path"):
+    with pytest.raises(lm.ModelError, match="are not part of this package: give their path"):
         lm.datasets.load("riverswim-train")
 
 

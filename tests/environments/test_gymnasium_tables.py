@@ -190,7 +190,7 @@ def broken(change):
         (
             broken(lambda e: setattr(e, "initial_state_distrib", None)),
             {},
-            "1 must say where it star",
+            "1 must have initial_state_distrib",
         ),
         (broken(lambda e: setattr(e, "initial_state_distrib", [1])), {}, r"have the shape \(2,\)"),
         (broken(lambda e: setattr(e, "initial_state_distrib", ["x", 0])), {}, "must be numbers"),

@@ -7,6 +7,7 @@ from cli_answers import last_json, only_line
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.formats.csv import not_in_csv
+from latentmdp.formats.tables import CsvTable
 
 HEADER = "idstatefrom,idaction,idoutcome,idstateto,probability,reward\n"
 NAMED = HEADER + (
@@ -48,7 +49,7 @@ def test_there_and_back_with_names_weights_and_first_states_by_context(folder):
     )
     with pytest.raises(lm.ModelError, match=r"weights\.csv: belongs to other models and differs"):
         lm.save(model.replace(w=[0.5, 0.5]), folder / "new" / "even.csv")
-    with pytest.raises(lm.ModelError, match="this name is taken"):
+    with pytest.raises(lm.ModelError, match="this name is reserved"):
         lm.save(model, folder / "weights.csv")
 
 
@@ -63,7 +64,7 @@ def test_weights_beside_or_in_a_column(folder):
     (folder / "m.csv").write_text("\n".join(with_column) + "\n")
     assert lm.load(folder / "m.csv", horizon=4).w.tolist() == [0.1, 0.9]  # its own come first
     (folder / "m.csv").write_text("\n".join([*with_column[:-1], lines[-1] + ",0.8"]) + "\n")
-    with pytest.raises(lm.ModelError, match="weight must be the same in all lines of a model"):
+    with pytest.raises(lm.ModelError, match="'weight' must be the same in all rows of a context"):
         lm.load(folder / "m.csv", horizon=4)
 
 
@@ -74,9 +75,12 @@ def test_weights_beside_or_in_a_column(folder):
         ("idoutcome,weight\ncalm,1\n", None),
         ("idoutcome,weight\ncalm,0.5\n", "w must sum to 1"),
         ("idoutcome,weight\ncalm,-1\nrough,2\n", "must be at least 0"),
-        ("idoutcome,weight\ncalm,much\n", "weights.csv: weight must be a number; in data row 1"),
+        (
+            "idoutcome,weight\ncalm,much\n",
+            "weights.csv: 'weight' must be a finite number; in data row 1 it is 'much'",
+        ),
         ("idoutcome\ncalm\n", "weights.csv: each of the columns"),
-        ("idoutcome,weight\n0,0.5\n1,0.5\n", "weights.csv: there is no context 0"),
+        ("idoutcome,weight\n0,0.5\n1,0.5\n", "weights.csv: there is no context '0'"),
         ("", "weights.csv: the file is empty"),
     ],
 )
@@ -100,7 +104,7 @@ def test_one_model_needs_no_column(tmp_path):
 
 def test_a_named_start_needs_no_initial_file(folder):
     (folder / "initial.csv").unlink()
-    with pytest.raises(lm.ModelError, match=r"initial\.csv: must lie beside the model, or a start"):
+    with pytest.raises(lm.ModelError, match=r"initial\.csv: must be beside the model, or the"):
         lm.load(folder / "m.csv", horizon=4)
     assert lm.load(folder / "m.csv", horizon=4, start="right").nu.tolist() == [[0, 1, 0]] * 2
     mixed = lm.load(folder / "m.csv", horizon=4, start={"right": 0.5, "left": 0.5})
@@ -177,3 +181,61 @@ def test_names_that_read_as_numbers_are_not_written(tmp_path, name):
     assert lm.load(tmp_path / "model.csv").action_names is None
     lm.save(model.replace(action_names=(name, "x")), tmp_path / "model.csv")
     assert lm.load(tmp_path / "model.csv").action_names == (name, "x")
+
+
+NUMBERS = [
+    "9007199254740993", "18446744073709551615", "5e-324", "2.4703282292062328e-324", "1e23",
+    "8.5e22", ".5", "5.", "+1", "-0", "1E5", "0" * 400 + "1", "0." + "0" * 300 + "1", " 1 ",
+    "1.7976931348623157e308", "0.1000000000000000055511151231257827",
+]  # fmt: skip
+
+
+def test_numbers_are_read_as_float_reads_them(tmp_path):
+    """To the last bit, in a table of numbers and in one with names."""
+    bits = np.random.default_rng(0).integers(0, 2**63, 20_000, dtype=np.uint64).view(float)
+    short = [f"{value:.3g}" for value in bits[np.isfinite(bits)][:5000].tolist()]
+    texts = NUMBERS + short + [repr(value) for value in bits[np.isfinite(bits)].tolist()]
+    for label, column in (("0", texts), ("name", texts), ("0", ["-0"]), ("0", ["1" * 30])):
+        lines = "".join(f"{label},{text}\n" for text in column)
+        (tmp_path / "t.csv").write_text("id,value\n" + lines)
+        found = CsvTable(tmp_path / "t.csv", {"label": "id", "value": "value"}).floats("value")
+        assert found.tobytes() == np.array([float(text) for text in column]).tobytes()
+
+
+@pytest.mark.parametrize("cell", ["1_0", "", "nan", "True", "0x10", "1d5", "1 2", "\u0663", "1\0"])
+@pytest.mark.parametrize("label", ["0", "name"])
+def test_what_is_not_a_finite_number_is_refused_with_its_row(tmp_path, cell, label):
+    (tmp_path / "t.csv").write_text(f"value,id\n1,0\n\n2,{label}\n{cell},0\n")
+    with pytest.raises(lm.ModelError, match=r"'value' must be a finite number; in data row 3 it"):
+        CsvTable(tmp_path / "t.csv", {"label": "id", "value": "value"})
+
+
+@pytest.mark.parametrize("cells", [("True", "False"), ("true", "true"), ("0", "True")])
+def test_truth_values_are_not_numbers(tmp_path, cells):
+    """pandas takes a column of nothing else for numbers."""
+    (tmp_path / "t.csv").write_text("value\n" + "\n".join(cells) + "\n")
+    with pytest.raises(lm.ModelError, match=r"'value' must be a finite number; in data row \d it"):
+        CsvTable(tmp_path / "t.csv", {"value": "value"})
+
+
+def test_labels_are_numbers_only_where_all_of_an_axis_are(tmp_path):
+    def labels(*cells):
+        (tmp_path / "t.csv").write_text("id\n" + "\n".join(cells) + "\n")
+        axis, (numbers,) = CsvTable(tmp_path / "t.csv", {"state": "id"}).labels("state", "state")
+        return axis.names, axis.size, numbers.tolist()
+
+    assert labels("007", "7", "0") == (None, 8, [7, 7, 0])
+    assert labels("2.0", " 1", "1e0") == (None, 3, [2, 1, 1])
+    assert labels("b", " a", "a ", "007") == (("b", "a", "007"), 3, [0, 1, 1, 2])
+    assert labels("True", "true", "TRUE") == (("True", "true", "TRUE"), 3, [0, 1, 2])
+    assert labels("-0", "+1") == (None, 2, [0, 1])
+    assert labels("NA", "null", "nan") == (("NA", "null", "nan"), 3, [0, 1, 2])
+    assert labels("1_0", "1") == (("1_0", "1"), 2, [0, 1])
+
+
+def test_names_like_007_come_back_in_the_files_beside(tmp_path):
+    model = lm.make("bandit:contexts=2,arms=2").replace(context_names=("007", "x"), w=[1.0, 0.0])
+    lm.save(model, tmp_path / "m.csv")
+    (tmp_path / "weights.csv").write_text("idoutcome,weight\n007,1\n")
+    assert lm.load(tmp_path / "m.csv").w.tolist() == [1.0, 0.0]
+    assert lm.load(tmp_path / "m.csv").context_names == ("007", "x")

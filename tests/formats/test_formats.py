@@ -193,7 +193,7 @@ def test_csv_never_writes_over_other_models_files(tmp_path):
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(lm.ModelError, match="belongs to other models"):
         lm.save(model.replace(horizon=3), tmp_path / "c.csv")
-    with pytest.raises(lm.ModelError, match="taken"):
+    with pytest.raises(lm.ModelError, match="reserved"):
         lm.save(model, tmp_path / "initial.csv")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 

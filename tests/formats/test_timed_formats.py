@@ -78,12 +78,13 @@ def test_a_csv_has_as_many_steps_as_its_column_says(tmp_path):
     [
         (["0,0,0,0,0,1,0", "2,0,0,0,0,1,0"], None, "step=1 has none"),
         (["0,0,0,0,0,1,0", "1,0,0,0,0,0.5,0"], None, r"at step 1: P\[m=0, s=0, a=0\] must sum"),
-        (["0.5,0,0,0,0,1,0"], None, "step must be a whole number from 0"),
-        (["99999999,0,0,0,0,1,0"], None, "may have at most .* rows"),
-        (["0,0,0,0,0,1,0"], ["1,0,5"], "x.terminal.csv.*there is no context 1"),
-        (["0,0,0,0,0,1,0"], ["0,3,5"], "x.terminal.csv.*there is no state 3"),
+        (["0.5,0,0,0,0,1,0"], None, "'step' must be a whole number from 0, below 1000000"),
+        (["99999999,0,0,0,0,1,0"], None, "'step' must be .* below 1000000"),
+        (["999999,0,0,0,0,1,0", "0,9,0,0,0,1,0"], None, "may have at most .* rows"),
+        (["0,0,0,0,0,1,0"], ["1,0,5"], "x.terminal.csv.*there is no context '1'"),
+        (["0,0,0,0,0,1,0"], ["0,3,5"], "x.terminal.csv.*there is no state '3'"),
         (["0,0,0,0,0,1,0"], ["0,0,5", "0,0,6"], "at most one line; one has two"),
-        (["0,0,0,0,0,1,0"], ["0,0,nan"], "reward must be finite"),
+        (["0,0,0,0,0,1,0"], ["0,0,nan"], "'reward' must be a finite number"),
         (["0,0,0,0,0,1,0", "0,0,1,0,0,1,0", "0,0,0,1,0,1,0"], None,
          "an action must have outcomes in all models|in all contexts"),
     ],
@@ -168,14 +169,14 @@ def test_commands_take_them(tmp_path, capsys):
     assert facts["value"] == pytest.approx(best)
     text = said("show", file)
     assert f"{model.S} states" in text
-    assert "given by step" in text
-    assert "step-dependent" in said("convert", file, tmp_path / "y.npz")
+    assert "depend on the step" in text
+    assert "TimedLatentMDP" in said("convert", file, tmp_path / "y.npz")
     assert lm.load(tmp_path / "y.npz") == model
     said("convert", file, tmp_path / "y.pomdpx")
     assert "knowing the context" in said("plan", file, "--compare")
     least = json.loads(said("plan", file, "--minimize", "--gap", "none", "--json").splitlines()[-1])
     assert least["value"] <= best + 1e-9
     assert command(["learn", str(file), "-k", "10"]) == 2
-    assert "model.time_augmented()" in capsys.readouterr().err
+    assert "model.unrolled" in capsys.readouterr().err
     said("plan", file, "--horizon", 1)
     assert command(["plan", str(file), "--horizon", "9"]) == 2

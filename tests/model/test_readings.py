@@ -180,16 +180,38 @@ def test_files_hold_readings(tmp_path, ending):
     )
 
 
-def test_frames_hold_readings():
+def test_frames_and_csv_hold_readings(tmp_path):
     rng = np.random.default_rng(5)
-    for _ in range(20):
+    for i in range(40):
         P, R, Z, w, nu, H = random_parts(rng, (3, 3, 2, 3, 3))
-        model = LatentMDP(P, R, w, nu, H, Z=Z, max_return=None)
+        names = [f"r{o}" for o in range(Z.shape[-1])] if i % 2 else None
+        model = LatentMDP(P, R, w, nu, H, Z=Z, max_return=None, reading_names=names)
         frame = model.to_frame()
         assert ("reading" in frame) == (model.readings > 1)
-        if model.readings > 1 and len(np.unique(model.reading)) == model.readings:
-            back = LatentMDP.from_frame(frame, H, nu=nu)
-            assert back == model
+        if model.readings == 1 or len(np.unique(model.reading)) < model.readings:
+            continue  # a reading that never occurs is not in the table
+        assert LatentMDP.from_frame(frame, H, nu=nu) == model
+        assert LatentMDP.from_frame(frame, H).reading_names == model.reading_names
+        (tmp_path / str(i)).mkdir()
+        file = tmp_path / str(i) / "x.csv"
+        lm.save(model, file)
+        back = lm.load(file)
+        lost = "reading_names" in lm.formats.not_held(model, file)
+        assert back == (model.replace(reading_names=None) if lost else model)
+
+
+def test_a_state_that_ends_the_episode_reads_nothing_new():
+    import pandas as pd
+
+    columns = ["context", "state", "action", "next_state", "probability", "reward", "reading"]
+    lines = [
+        (0, "ill", "test", "ill", 0.3, 0.0, "low"),
+        (0, "ill", "test", "ill", 0.7, 0.0, "high"),
+    ]
+    lines += [(1, "ill", "test", "well", 1.0, 1.0, "low")]
+    model = LatentMDP.from_frame(pd.DataFrame(lines, columns=columns), 2, start="ill")
+    assert (model.readings, model.reading_names) == (2, ("low", "high"))
+    assert lm.plan(model).lower == pytest.approx(0.5)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from optimism_exact import exact_history
 from optimism_twin import COMPARED, random_counts, setting_of, small_model
 
 import latentmdp as lm
@@ -10,7 +11,6 @@ from latentmdp.optimism.confidence import rule_named
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
-from latentmdp.optimism.pareto import exact_history
 from latentmdp.optimism.settings import SEARCH
 
 

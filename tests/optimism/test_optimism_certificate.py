@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optimism_exact import exact_history
 from optimism_twin import graph_value, random_counts, setting_of, small_model
 
 from latentmdp import LatentMDP
@@ -18,7 +19,6 @@ from latentmdp.optimism.confidence import rule_named
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
-from latentmdp.optimism.pareto import exact_history
 from latentmdp.optimism.settings import SEARCH
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from optimism_exact import exact_history, exact_markov
 from optimism_twin import (
     COMPARED,
     best_history,
@@ -23,7 +24,6 @@ from latentmdp.optimism.confidence import Bonus, Rule, rule_named
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
-from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.perturb import draw_kicks
 from latentmdp.optimism.search import MarkovSearch
 from latentmdp.optimism.settings import SEARCH, Effort

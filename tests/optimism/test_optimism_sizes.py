@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from optimism_exact import exact_history
 from optimism_twin import graph_value, random_counts, setting_of, small_model
 
 import latentmdp as lm
@@ -18,7 +19,6 @@ from latentmdp.optimism.confidence import rule_named
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.model import OptimisticModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
-from latentmdp.optimism.pareto import exact_history
 from latentmdp.optimism.settings import SEARCH
 
 # states, actions, and steps on both sides of 400, 1000, 6000 and 20,000 (with two contexts)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optimism_exact import exact_history, exact_markov
 from optimism_twin import random_counts, small_model, symbol
 
 import latentmdp as lm
 from latentmdp.errors import ModelError
 from latentmdp.optimism.log_boxes import log_boxes, unseen_mass
 from latentmdp.optimism.model import OptimisticModel
-from latentmdp.optimism.pareto import exact_history, exact_markov
 from latentmdp.optimism.pessimistic import LogProblem
 
 SIZES = (0, 5, 100, 1000, 10**4, 10**5)

@@ -13,12 +13,13 @@ from places import ROOT
 import latentmdp as lm
 from latentmdp import ModelError
 from latentmdp.experiments.study import Study
-from latentmdp.theory import scaling
-from latentmdp.theory.sweeps import RESOLUTION, SWEEPS, measure, measure_named
 
 sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "docs" / "study"))
 
+import theorem_runs as scaling
 import theorem_study
+from theorem_runs import RESOLUTION, SWEEPS, measure, measure_named
 
 STUDY, QUICK = (
     Study.load(ROOT / "docs" / "study" / f"{name}.toml") for name in ("theorem", "quick")

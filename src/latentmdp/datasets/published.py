@@ -1,9 +1,9 @@
-"""Benchmark problems: where each comes from, what others got, what we get, and how to load it.
+"""Benchmark problems: source, published values, our own values, and how to load each of them.
 
-Six models of our own come with this package: `load("maze_n5_M4")`. Problems of others do not, since
-their licences differ: `load(name, path)` reads a file that you have, after its digest was compared
-with that of the published file. `catalogue()` and `latentmdp datasets` list all of them; `python
-benchmarks/published.py FOLDER` solves those that are available.
+Six models of our own are part of this package: `load("maze_n5_M4")`. The other problems are not,
+because of their licences: `load(name, path)` reads your copy of the file and checks its SHA-256.
+`catalogue()` and `latentmdp datasets` list all of them; `python benchmarks/published.py FOLDER`
+solves those that are available.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ OWN_MODELS = Path(__file__).parent / "models"
 
 @dataclass(frozen=True)
 class Published:
-    """A value that others got, what it is the value of, and where it stands."""
+    """A published value, its meaning, and its source."""
 
     value: float
     what: str
@@ -36,9 +36,9 @@ class Published:
 class Dataset:
     """One benchmark problem.
 
-    `files` are its file and those that must lie beside it, each with its SHA-256. `options` are
-    those of `lm.load`, `plan` those of `lm.plan`; `bracket` is what `command` gave: bounds on the
-    optimum of the class that it plans for.
+    `files` are its file and those that must be in the same folder, each with its SHA-256. `options`
+    are those of `lm.load`, `plan` those of `lm.plan`; `bracket` has the bounds on the optimum of
+    the policy class that `command` gave.
     """
 
     name: str
@@ -216,17 +216,17 @@ def facts(dataset: Dataset) -> dict[str, Any]:
 
 
 def dataset(name: str) -> Dataset:
-    """The problem of this name, or a sentence that lists what there is."""
+    """The problem of this name; ModelError lists the known names."""
     if name not in DATASETS:
         raise ModelError(f"unknown dataset {name!r}; known: {', '.join(DATASETS)}")
     return DATASETS[name]
 
 
 def load(name: str, path: PathLike | None = None, **options: Any) -> "LatentMDP":
-    """The model of a problem, from its file or the folder that it lies in.
+    """The model of a problem, from its file or the folder that contains it.
 
     Our own six need no `path`. Refuses files that are not the published ones, byte for byte.
-    `options` as in `lm.load`; those of the problem (its horizon, say) hold unless others are given.
+    `options` as in `lm.load`; those of the problem, for example its horizon, are the defaults.
 
     >>> load("maze_n5_M4").observe_rewards
     False
@@ -236,8 +236,8 @@ def load(name: str, path: PathLike | None = None, **options: Any) -> "LatentMDP"
     found = dataset(name)
     if path is None and not found.included:
         raise ModelError(
-            f"the files of {name} do not come with this package: give their path, "
-            f"lm.datasets.load({name!r}, PATH); get them so: {found.obtain}"
+            f"the files of {name} are not part of this package: give their path, "
+            f"lm.datasets.load({name!r}, PATH); to get them: {found.obtain}"
         )
     file = locate(found, OWN_MODELS if path is None else path)
     for part, digest in found.files.items():
@@ -247,14 +247,14 @@ def load(name: str, path: PathLike | None = None, **options: Any) -> "LatentMDP"
 
 
 def locate(found: Dataset, path: PathLike) -> Path:
-    """The file itself, or where it lies in a folder or one level below."""
+    """The file itself, or the one in a folder or one level below."""
     place = as_path(path)
     if not place.is_dir():
         return place
     for folder in (place, *sorted(child for child in place.iterdir() if child.is_dir())):
         if (folder / found.file).is_file():
             return folder / found.file
-    raise refusal(path, f"must hold {found.file}; get it so: {found.obtain}")
+    raise refusal(path, f"must hold {found.file}; to get it: {found.obtain}")
 
 
 def _check_digest(path: Path, digest: str, name: str) -> None:

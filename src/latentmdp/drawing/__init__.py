@@ -1,8 +1,8 @@
 """Pictures of models and policies, on Matplotlib axes.
 
 Each function draws on the axes given (or on a new figure without pyplot) and returns them; nothing
-is shown or saved unless asked. Colours are those of Okabe and Ito, told apart by all eyes.
-Matplotlib loads slowly, so it is imported by what draws, and not at the top of these files.
+is shown or saved by itself. The colours are those of Okabe and Ito, safe for colour blindness.
+Matplotlib loads slowly, so it is imported inside the functions that draw.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Axes, colours, names and files: what all pictures share."""
+"""Axes, colours, names and files, shared by all pictures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ def context_name(model: LatentMDP, context: int) -> str:
 
 
 def drawn(text: str) -> str:
-    """The text as it is, for Matplotlib: what stands between two dollars is no formula."""
+    """The text with `$` escaped, so that Matplotlib does not read a formula."""
     return text.replace("$", r"\$")
 
 

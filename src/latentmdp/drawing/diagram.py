@@ -40,9 +40,10 @@ def is_readable(model: LatentMDP, context: int | None) -> bool:
 def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """States in columns by distance from the start; arrows in the colour of their action.
 
-    Grey arrows are the same whatever the action; a wider arrow is likelier. A yellow state can pay
-    at once; in a pink one every action costs. States that no episode visits are left out. All
-    contexts together are their mixture: probabilities and rewards averaged by weight.
+    Grey arrows are the same for all actions; wider arrows are more likely. Yellow states have an
+    action with a positive reward; in pink ones every action costs. States that no episode visits
+    are left out. All contexts together are their mixture: probabilities and rewards averaged by
+    weight.
     """
     ax = ax or new_axes(8.0, 5.2)
     place = diagram_places(model, context)
@@ -80,7 +81,7 @@ def draw_diagram(model: LatentMDP, context: int | None = None, ax: "Axes | None"
 
 
 def draw_matrix(model: LatentMDP, context: int | None = None, ax: "Axes | None" = None) -> "Axes":
-    """P(next state | state) under uniformly random available actions, dark where likely.
+    """P(next state | state) under uniformly random available actions; darker means more likely.
 
     All contexts together are their mixture, averaged by weight.
     """
@@ -128,8 +129,8 @@ def diagram_places(model: LatentMDP, context: int | None) -> np.ndarray:
 def _edges(model: LatentMDP, context: int | None) -> list[tuple[int, int, int, float]]:
     """(state, action, next, probability); of all contexts together the average by weight.
 
-    Action -1 stands for all of them, where they do the same, or, where there are too many for
-    colours, for the one that is likeliest to lead there.
+    Action -1 stands for all actions if they do the same, or, if there are more than colours, for
+    the one that most likely leads there.
     """
     rows = np.repeat(np.arange(model.M * model.S * model.A), np.diff(model.indptr))
     m, s, a = np.unravel_index(rows, (model.M, model.S, model.A))

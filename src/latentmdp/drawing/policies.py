@@ -20,11 +20,12 @@ _MAX_ROWS = 30
 def draw_policy(
     model: LatentMDP, policy: PolicyGraph, step: int, ax: "Axes | None" = None
 ) -> "Axes":
-    """What the policy does at this step (from 0) and how likely it is to be where.
+    """The actions of the policy at this step (from 0) and the probability of each state.
 
-    A policy with memory may act differently in one state: each action's arrow is as long as its
-    share. Grey: where the policy never is at this step, its default action. Without a last step:
-    what it does at every step and the discounted share of steps that it is where; `step` is 0.
+    A policy with memory may play several actions in one state: the length of an arrow shows the
+    share of its action. Grey: the default action in states that have probability 0 at this step.
+    For an infinite horizon: the actions of all steps and the discounted share of each state;
+    `step` is 0.
     """
     policy = fitted(model, policy)
     if policy.stationary and step != 0:

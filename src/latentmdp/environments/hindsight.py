@@ -1,4 +1,4 @@
-"""`HindsightEnv`: a person's own environments as one, whose hidden choice is told at the end."""
+"""`HindsightEnv`: several environments as one; which one was chosen is revealed at the end."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,12 @@ from latentmdp.model.horizons import checked_whole
 
 
 class HindsightEnv(gym.Env[Any, Any]):
-    """Each episode is one of `envs`, drawn by the weights `w`; which one is told when it is over.
+    """Each episode runs one of `envs`, drawn with the weights `w`; its last step reveals which one.
 
-    Observations, rewards and ends are those of the drawn environment; `info["context"]` is there
-    at the last step only. With a `horizon`, episodes are cut (truncated) there. `reset(options=
-    {"context": m})` forces the environment; other options go on to it. `learn_env` learns in it.
+    Observations, rewards and ends are those of the drawn environment; `info["context"]` is there at
+    the last step only. With a `horizon`, episodes are cut (truncated) there. `reset(options=
+    {"context": m})` forces the environment; other options are passed to it. `learn_env` learns in
+    it.
 
     >>> lakes = [gym.make("FrozenLake-v1", desc=m) for m in (["SG"], ["SH"])]
     >>> env = HindsightEnv(lakes, w=[0.5, 0.5])
@@ -74,7 +75,7 @@ class HindsightEnv(gym.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step of the drawn environment; the last one's info has the context."""
         if not self._running:
-            raise ResetNeeded("call reset() before step(): no episode is under way")
+            raise ResetNeeded("call reset() before step(): no episode is running")
         observation, reward, ended, truncated, info = self.envs[self._context].step(action)
         self._steps += 1
         truncated = bool(truncated) or self._steps == self.horizon
@@ -85,7 +86,7 @@ class HindsightEnv(gym.Env[Any, Any]):
         return observation, float(reward), bool(ended), truncated, info
 
     def render(self) -> Any:
-        """What the drawn environment shows."""
+        """The frame of the environment that was drawn."""
         return self.envs[self._context].render()
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class HindsightEnv(gym.Env[Any, Any]):
 
 
 def _without_context(info: Any) -> dict[str, Any]:
-    """A copy; what an environment itself says about a context is not ours to tell early."""
+    """A copy without a `context` of the environment's own, which would reveal it too early."""
     return {key: value for key, value in dict(info).items() if key != "context"}
 
 

@@ -1,4 +1,4 @@
-"""Text and pictures of an episode under way. The context is shown only when it is over."""
+"""Text and pictures of a running episode. The context is shown only after its end."""
 
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ _MAX_LISTED = 40
 
 
 class Renderer:
-    """Draws frames of one model; the picture's background is drawn once and kept."""
+    """Draws frames of one model; the background of the picture is drawn once and reused."""
 
     def __init__(self, model: LatentMDP) -> None:
         self.model = model.mean_over_steps()

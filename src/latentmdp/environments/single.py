@@ -14,16 +14,16 @@ from latentmdp.model.sampling import Sampler
 
 
 class LatentMDPEnv(gym.Env[Any, Any]):
-    """Episodes of a latent MDP; the hidden context is told when the episode is over.
+    """Episodes of a latent MDP; the last step reveals the hidden context.
 
     Observations are states, actions are numbers, episodes are truncated after exactly `horizon`
     steps (never, if that is infinite) and never terminate earlier. `info["symbol"]` is what a
-    `PolicyGraph` sees besides the next state; `info["context"]` is there at the last step only.
-    Where the model has unavailable actions, `info["action_mask"]` says which are available in the
-    state, 1 or 0 for each, as `action_space.sample` takes it; playing another one is an error.
-    `reset(options={"context": m})` forces the context. A terminal reward, times the discount, is
-    part of the last step's reward. Where the model has readings, an observation is an array, the
-    pair `(state, reading)`; before the first action the reading is `model.readings`: none yet.
+    `PolicyGraph` observes besides the next state; only the last step has `info["context"]`. Where
+    the model has unavailable actions, `info["action_mask"]` says which are available in the state,
+    1 or 0 for each, in the form that `action_space.sample` takes; playing an unavailable one is an
+    error. `reset(options={"context": m})` forces the context. A terminal reward, times the
+    discount, is part of the last step's reward. If the model has readings, an observation is an
+    array, the pair `(state, reading)`; before the first action the reading is `model.readings`.
 
     >>> env = LatentMDPEnv("bandit:horizon=2")
     >>> state, info = env.reset(seed=0, options={"context": 1})
@@ -78,7 +78,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; the last one (the horizon's) is truncated and its info has the context."""
         if self._step < 0 or self._step >= self.model.horizon:
-            raise ResetNeeded("call reset() before step(): no episode is under way")
+            raise ResetNeeded("call reset() before step(): no episode is running")
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
         model, a = self.model, int(action)
@@ -109,7 +109,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         if self._renderer is None:
             return None
         if self._step < 0:
-            raise ResetNeeded("call reset() before render(): no episode is under way")
+            raise ResetNeeded("call reset() before render(): no episode is running")
         over = self._step == self.model.horizon
         frame = (self._state, self._step, self._action, self._total)
         known = self._context if over else None

@@ -14,7 +14,7 @@ from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model.labels import Layout
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.tables.outcome_table import Axis, Outcomes, build_model, check_size
+from latentmdp.tables.outcome_table import Axis, OutcomeTable, build_model, check_size
 
 ACTION_NAMES = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),
@@ -35,14 +35,14 @@ def from_gymnasium(
     context_names: Sequence[str] | None = None,
     max_return: float | None = None,
 ) -> LatentMDP:
-    """One latent MDP from environments with tables `P`: which of them it is, is hidden.
+    """One latent MDP from environments with tables `P`; the hidden context says which one it is.
 
     `envs` are environments, or ids for `gymnasium.make`; all have the same states and actions. `w`
-    are their weights (default: uniform). Episodes have exactly `horizon` steps: where the
-    environment ends one earlier, the rest is spent in a state that stays and pays nothing. First
+    are their weights (default: uniform). Episodes have exactly `horizon` steps: if the
+    environment ends one earlier, the remaining steps are in an absorbing state with reward 0. First
     states are the environments' own (`initial_state_distrib`) unless `start` has their
     probabilities, `(S,)` or `(M, S)`. Rewards keep the environments' units; `normalized()` scales
-    them for learning. Grids (FrozenLake, CliffWalking) remember how to be drawn.
+    them for learning. Grids (FrozenLake, CliffWalking) keep their layout for drawing.
 
     >>> maps = (["SFF", "FHF", "FFG"], ["SFF", "FHF", "GFF"])  # where is the goal?
     >>> import gymnasium
@@ -56,18 +56,20 @@ def from_gymnasium(
             f"from_gymnasium needs a list of environments, at least one; found {_shown(envs)}"
         )
     plain = [_unwrapped(env, i) for i, env in enumerate(envs)]
-    tables = [_Table.read(env, i) for i, env in enumerate(plain)]
+    tables = [_EnvironmentTable.read(env, i) for i, env in enumerate(plain)]
     S, A = _common_sizes(tables)
     nu = _first_states(plain, start, S)
     tables = [_ended(table, first, S) for table, first in zip(tables, nu, strict=True)]
     needs_over = any((table.next == S).any() for table in tables)
     if needs_over:
         nu = np.hstack([nu, np.zeros((len(envs), 1))])
-    columns = [np.concatenate([getattr(t, name) for t in tables]) for name in _Table._fields[:5]]
+    columns = [
+        np.concatenate([getattr(t, name) for t in tables]) for name in _EnvironmentTable._fields[:5]
+    ]
     context = np.repeat(np.arange(len(tables)), [len(t.prob) for t in tables])
     state, action, following, prob, reward = columns
     labels = _labels(plain, tables, nu, S, A, needs_over)
-    outcomes = Outcomes(
+    outcomes = OutcomeTable(
         context, state, action, following, prob, reward, Axis("context", len(envs)),
         Axis("state", S + needs_over), Axis("action", A),
     )  # fmt: skip
@@ -83,7 +85,7 @@ def from_gymnasium(
 # ---------------------------------------------------------------------- reading tables
 
 
-class _Table(NamedTuple):
+class _EnvironmentTable(NamedTuple):
     """The outcomes of one environment, `(n,)` each."""
 
     state: Ints
@@ -95,7 +97,7 @@ class _Table(NamedTuple):
     states: int  # that it has
 
     @classmethod
-    def read(cls, env: Any, i: int) -> "_Table":
+    def read(cls, env: Any, i: int) -> "_EnvironmentTable":
         """From `P[state][action]`, a list of tuples of four, with every entry checked."""
         P = getattr(env, "P", None)
         where = f"environment {i}"
@@ -164,7 +166,7 @@ def _outcome(entry: Any, place: str) -> tuple[float, int, float, bool]:
     return numbers_[0], int(numbers_[1]), numbers_[2], bool(ended)
 
 
-def _common_sizes(tables: list[_Table]) -> tuple[int, int]:
+def _common_sizes(tables: list[_EnvironmentTable]) -> tuple[int, int]:
     sizes = [(t.states, 1 + int(t.action.max())) for t in tables]
     for i, size in enumerate(sizes):
         if size != sizes[0]:
@@ -189,7 +191,7 @@ def _first_states(envs: list[Any], start: Any, S: int) -> Floats:
         found = getattr(env, "initial_state_distrib", None)
         if found is None:
             raise ModelError(
-                f"environment {i} must say where it starts (initial_state_distrib), or start= must"
+                f"environment {i} must have initial_state_distrib, or start= must give first states"
             )
         first = _floats(found, f"environment {i}: initial_state_distrib")
         if first.shape != (S,):
@@ -204,11 +206,11 @@ def _first_states(envs: list[Any], start: Any, S: int) -> Floats:
 # ---------------------------------------------------------------------- early ends
 
 
-def _ended(table: _Table, first: Floats, S: int) -> _Table:
-    """With states that stay and pay nothing where episodes are over.
+def _ended(table: _EnvironmentTable, first: Floats, S: int) -> _EnvironmentTable:
+    """With absorbing states of reward 0 where episodes end.
 
-    A state that is only entered when the episode ends becomes one itself; an end in a state that
-    can also be passed through leads to a state of its own, number `S`.
+    A state that is only entered when the episode ends becomes absorbing; an end in a state that can
+    also be passed through leads to an additional state, number `S`.
     """
     live = _passed_through(table, first)
     following = np.where(table.ended & live[table.next], S, table.next)
@@ -216,10 +218,10 @@ def _ended(table: _Table, first: Floats, S: int) -> _Table:
     ends[table.next[table.ended]] = True
     keep = ~(ends & ~live)[table.state]  # rows of ends are not needed: `build_model` fills them
     kept = [column[keep] for column in table[:6]]
-    return _Table(kept[0], kept[1], following[keep], kept[3], kept[4], kept[5], S)
+    return _EnvironmentTable(kept[0], kept[1], following[keep], kept[3], kept[4], kept[5], S)
 
 
-def _passed_through(table: _Table, first: Floats) -> np.ndarray:
+def _passed_through(table: _EnvironmentTable, first: Floats) -> np.ndarray:
     """`(S,)` states that an episode can be in without being over."""
     live = first > 0.0
     goes_on = ~table.ended & (table.prob > 0.0)
@@ -236,7 +238,7 @@ def _passed_through(table: _Table, first: Floats) -> np.ndarray:
 
 
 def _labels(
-    envs: list[Any], tables: list[_Table], nu: Floats, S: int, A: int, over: bool
+    envs: list[Any], tables: list[_EnvironmentTable], nu: Floats, S: int, A: int, over: bool
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {}
     kinds = {type(env).__name__ for env in envs}
@@ -273,7 +275,7 @@ def _grid(envs: list[Any], S: int) -> tuple[int, int] | None:
     return (shape[0], shape[1]) if len(shape) == 2 and shape[0] * shape[1] == S else None
 
 
-def _marks(envs: list[Any], tables: list[_Table], S: int) -> tuple[tuple[int, ...], ...]:
+def _marks(envs: list[Any], tables: list[_EnvironmentTable], S: int) -> tuple[tuple[int, ...], ...]:
     """Where episodes end: the best ends of each context, or the others if only they differ."""
     good, bad = [], []
     for table in tables:

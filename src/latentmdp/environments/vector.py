@@ -20,7 +20,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     The same contract as a `SyncVectorEnv` of `LatentMDPEnv`s: `infos["symbol"]` at each step,
     `infos["context"]` with the mask `infos["_context"]` where an episode ended (in
     `infos["final_info"]` with `autoreset_mode="SameStep"`). One random stream serves the whole
-    batch, so single episodes differ from the others' but their law does not.
+    batch, so single episodes differ from theirs, but have the same distribution.
     `reset(options={"context": m})` takes one context or one per episode. Where the model has
     unavailable actions, `infos["action_mask"] (num_envs, A)` says which are available.
     """
@@ -83,7 +83,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of every episode; those over are reset as `autoreset_mode` says."""
+        """One step of every episode; finished ones are reset according to `autoreset_mode`."""
         a = self._checked(actions)
         n, H = self.num_envs, self.model.horizon
         never = np.zeros(n, dtype=bool)
@@ -102,7 +102,7 @@ class LatentMDPVectorEnv(VectorEnv[Any, Any, Any]):
     def _step_apart(
         self, a: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """A step of episodes that stand at different steps."""
+        """A step of episodes that are at different steps."""
         waiting = (self._steps < 0) | (self._steps >= self.model.horizon)
         if waiting.any() and (
             self.autoreset_mode is not AutoresetMode.NEXT_STEP or (self._steps < 0).any()

@@ -1,7 +1,7 @@
 """Models and policies in files: one registry, chosen by the file's ending.
 
 Reading never runs code from a file, checks the sizes that a file claims before it takes memory, and
-never changes the file; what cannot be read is refused with one `ModelError` that names the file.
+never changes the file; a file that cannot be read raises one `ModelError` that names it.
 Writing is all or nothing.
 """
 
@@ -82,12 +82,12 @@ def load(
 ) -> LatentMDP:
     """The model in a file (`.npz`, `.json`, `.csv`, `.pomdpx`, `.pomdp`), with any finite rewards.
 
-    What is None is taken from the file; an absent `observe_rewards` means that rewards are seen,
-    an absent `discount` 1. A CSV's horizon must be given, and that of a POMDP whose discount is 1;
-    other POMDPs have no last step (`math.inf`). A POMDP's rewards are hidden.
-    `normalize=1e-6` divides rows that differ from summing to 1 by at most so much, with a warning;
-    `normalize=True` all of them, and the weights too. `start`: the first state, by name or number,
-    or a mapping from states to probabilities; a CSV then needs no `initial.csv`.
+    An option that is None is taken from the file; without `observe_rewards` rewards are observed,
+    without `discount` it is 1. A CSV's horizon must be given, and that of a POMDP whose discount is
+    1; other POMDPs have no last step (`math.inf`). A POMDP's rewards are hidden. `normalize=1e-6`
+    rescales rows whose sum differs from 1 by at most that, with a warning; `normalize=True` all of
+    them, and the weights too. `start`: the first state, by name or number, or a mapping from states
+    to probabilities; a CSV then needs no `initial.csv`.
 
     >>> import os, tempfile
     >>> from latentmdp import make
@@ -125,7 +125,7 @@ def _stationary(model: LatentMDP) -> LatentMDP:
 
 
 def not_held(model: LatentMDP, path: PathLike) -> list[str]:
-    """What of the model a file with this ending cannot hold (names and layout, in CSV)."""
+    """The parts of the model that a file with this ending cannot store (in CSV: names, layout)."""
     asked = {".csv": not_in_csv} | dict.fromkeys(POMDP_ENDINGS, not_in_pomdp)
     ending = as_path(path).suffix.lower()
     return asked[ending](model) if ending in asked else []
@@ -134,8 +134,8 @@ def not_held(model: LatentMDP, path: PathLike) -> list[str]:
 def horizon_to_give(model: LatentMDP, path: PathLike) -> int | None:
     """The horizon to give when the model is read from such a file; None: none has to be given.
 
-    Files of POMDPs do not hold it. A `.pomdp` has one step more than the model where there are
-    several first states: nothing is seen of them before the first action.
+    POMDP files do not contain it. A `.pomdp` has one step more than the model if there are several
+    first states, because it has no observation before the first action.
     """
     ending = as_path(path).suffix.lower()
     if ending not in POMDP_ENDINGS or is_infinite(model.horizon):
@@ -177,7 +177,7 @@ def _format(path: PathLike, formats: dict[str, Format], what: str) -> Format:
 
 
 def _writer(path: PathLike, formats: dict[str, Format], what: str) -> Callable[..., None]:
-    """What writes such a file, or a refusal that names the endings that can be written."""
+    """The function that writes such a file; ModelError names the endings that can be written."""
     save = _format(path, formats, what).save
     if save is None:
         others = ", ".join(ending for ending, entry in formats.items() if entry.save)
@@ -188,7 +188,7 @@ def _writer(path: PathLike, formats: dict[str, Format], what: str) -> Callable[.
 
 @contextmanager
 def _naming(path: PathLike) -> Iterator[None]:
-    """Whatever is refused inside, the sentence begins with a file's name."""
+    """Errors raised inside begin with the name of the file."""
     try:
         yield
     except FileError:

@@ -35,8 +35,8 @@ CHUNK = 1 << 24
 def read_npz(path: PathLike, copies: int = 1) -> dict[str, np.ndarray]:
     """All arrays of an npz file, each checked against the archive before it is read.
 
-    What the caller makes of them takes as much memory as `copies` of them; a small file that would
-    take much is refused. Cost: one pass over the file, one copy in memory.
+    The caller needs memory for `copies` of them; a small file that would need much is refused.
+    Cost: one pass over the file, one copy in memory.
     """
     with opened(path) as file:
         try:
@@ -53,10 +53,10 @@ def write_npz(path: PathLike, arrays: dict[str, Any], *, level: int, copies: int
 
 
 def npz_writer(arrays: dict[str, Any], *, level: int, copies: int = 1) -> Writer:
-    """What writes arrays into an open file, as npz, to be read with these `copies`.
+    """A function that writes arrays into an open file, as npz, to be read with these `copies`.
 
-    `level` of compression: 0 is none, 1 quick, 6 thorough. Large ones are never compressed, or
-    reading could not tell them from a small file that claims all memory.
+    `level` of compression: 0 is none, 1 quick, 6 thorough. Large arrays are never compressed,
+    because `read_npz` refuses small files that expand to large arrays.
     """
     given = [np.asanyarray(values) for values in arrays.values()]
     if copies * sum(_claim(array.size, array.dtype) for array in given) > FREE_BYTES:

@@ -9,8 +9,11 @@ Beside it lie, for all tables of the folder: `initial.csv` (`idstate, probabilit
 where they differ by model) with the first state, unless the caller names one; `weights.csv`
 (`idoutcome, weight`), unless the table has a column `weight`, or weights are uniform; and
 `parameters.csv` (`parameter, value`) with the discount. The horizon must be given: by the caller,
-or by a line `horizon` in `parameters.csv`, which `save_csv` writes. Step-dependent models and
-terminal rewards: see `csv_steps`.
+or by a line `horizon` in `parameters.csv`, which `save_csv` writes. With a column
+`step`, from 0, the model is step-dependent: a state without lines at a step of a model stays where
+it is there, with reward 0. Terminal rewards of `x.csv` lie in `x.terminal.csv` (`idoutcome,
+idstate, reward`), 0 where none is given; without `idoutcome` they are those of all models. With a
+column `idreading` each line has a reading, and its probability is that of next state and reading.
 """
 
 import csv
@@ -19,15 +22,14 @@ import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.formats.csv_steps import read_terminal, terminal_path
-from latentmdp.formats.document import Options
-from latentmdp.formats.tables import CsvTable
+from latentmdp.formats.document import NAMES, Options, build_within_limit
+from latentmdp.formats.tables import CHUNK_ROWS, CsvTable
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import (
@@ -38,20 +40,28 @@ from latentmdp.runtime.files import (
     refusal,
     write_together,
 )
+from latentmdp.tables.outcome_columns import outcomes_of, weight_column
 from latentmdp.tables.outcome_table import (
     LONGEST_NAME,
-    Axis,
-    Outcomes,
-    agreed,
+    OutcomeTable,
+    as_number,
     build_by_step,
-    check_size,
     first_states,
     weights,
 )
 from latentmdp.tables.to_frame import in_order
 
-COLUMNS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "probability", "reward")
-LABELS = ("idstatefrom", "idaction", "idoutcome", "idstateto", "idstate")
+if TYPE_CHECKING:
+    import pandas as pd
+
+Names = dict[str, tuple[str, ...] | None]  # by the field of the model; None: numbers are written
+Labels = dict[str, list[str]]  # by the meaning of the column
+COLUMNS = {
+    "state": "idstatefrom", "action": "idaction", "context": "idoutcome",
+    "next_state": "idstateto", "probability": "probability", "reward": "reward", "step": "step",
+    "reading": "idreading",
+}  # fmt: skip
+PLACE = {"context": "idoutcome", "state": "idstate"}
 PARAMETERS = ("discount", "horizon", "observe_rewards", "max_return")
 BESIDE = ("initial.csv", "weights.csv", "parameters.csv")
 
@@ -60,90 +70,93 @@ BESIDE = ("initial.csv", "weights.csv", "parameters.csv")
 
 
 def load_csv(path: PathLike, options: Options) -> LatentMDP:
-    """The model in `path`, with what lies beside it in the same folder."""
-    needed = [name for name in COLUMNS if name != "idoutcome"]
-    table = CsvTable(path, needed, ("idoutcome", "weight", "step"), LABELS)
-    outcomes = _outcomes(table)
-    step = table.ids("step") if "step" in table else None
+    """The model in `path`, with the files beside it."""
+    table = CsvTable(path, COLUMNS | {"weight": "weight"}, ("context", "weight", "step", "reading"))
+    outcomes = outcomes_of(table)
+    _check_contexts(outcomes)
+    step = table.wholes("step") if "step" in table else None
     folder = as_path(path).parent
     settings = _settings(path, options, None if step is None else 1 + int(step.max()))
-    settings["terminal"] = read_terminal(path, outcomes)
-    w = _weights(table, folder / "weights.csv", outcomes)
+    settings["terminal"] = _read_terminal(terminal_path(path), outcomes)
+    if "weight" in table:
+        w = weight_column(table, outcomes)
+    else:
+        w = _read_weights(folder / "weights.csv", outcomes)
     if options.start is not None:
         nu = first_states(options.start, outcomes)
     else:
         nu = _read_initial(folder / "initial.csv", outcomes)
     horizon, limit = settings.pop("horizon"), settings.pop("max_return")
     settings["normalize"] = options.normalize
-    if limit is not None:
-        try:
-            return build_by_step(outcomes, step, w, nu, horizon, max_return=limit, **settings)
-        except ModelError:
-            pass  # too small a limit, or another fault, which is then named below
-    return build_by_step(outcomes, step, w, nu, horizon, max_return=None, **settings)
+    return build_within_limit(build_by_step, (outcomes, step, w, nu, horizon), settings, limit)
 
 
-def _outcomes(table: CsvTable) -> Outcomes:
-    states, (state, following) = table.labels("state", "idstatefrom", "idstateto")
-    actions, (action,) = table.labels("action", "idaction")
-    contexts, context = Axis("context", 1), np.zeros(len(table), dtype=np.int64)
-    if "idoutcome" in table:
-        contexts, (context,) = table.labels("context", "idoutcome")
-    used = np.unique(context)
-    if len(used) < contexts.size:
+def terminal_path(path: PathLike) -> Path:
+    """`x.terminal.csv` beside `x.csv`."""
+    return as_path(path).with_suffix(".terminal.csv")
+
+
+def _check_contexts(o: OutcomeTable) -> None:
+    used = np.unique(o.context)
+    if len(used) < o.contexts.size:
         missing = int(np.argmax(np.append(used, -1) != np.arange(len(used) + 1)))
         raise ModelError(
-            f"every number from 0 to the largest must have lines ({contexts.size} by the largest "
-            f"found); idoutcome={missing} has none"
+            f"every number from 0 to the largest must have lines ({o.contexts.size} by the "
+            f"largest found); idoutcome={missing} has none"
         )
-    prob, reward = table.floats("probability"), table.floats("reward")
-    o = Outcomes(context, state, action, following, prob, reward, contexts, states, actions)
-    check_size(o)
-    return o
 
 
-def _weights(table: CsvTable, path: Path, o: Outcomes) -> Floats:
-    if "weight" in table:
-        given = table.floats("weight")
-        w, differs = agreed(given, o.context, o.contexts.size)
-        table.refuse_where(differs, "weight", "must be the same in all lines of a model")
-        return w
+def _read_weights(path: Path, o: OutcomeTable) -> Floats:
+    """`(M,)` weights from the file; uniform if there is none."""
     if not path.exists():
         return weights(None, o.contexts)
-    beside = CsvTable(path, ("idoutcome", "weight"), (), LABELS)
-    try:
-        context = beside.numbers_in("idoutcome", o.contexts)
-    except ModelError as error:
-        raise refusal(path, str(error)) from None
+    table = CsvTable(path, {"context": "idoutcome", "weight": "weight"}, labels_as_text=True)
     w = np.zeros(o.contexts.size)
-    np.add.at(w, context, beside.floats("weight"))
+    np.add.at(w, table.numbers_in("context", o.contexts), table.floats("weight"))
     return w
 
 
-def _read_initial(path: Path, o: Outcomes) -> Floats:
-    """`(M, S)` first states; lines with probability 0 may name states that the table does not."""
+def _read_initial(path: Path, o: OutcomeTable) -> Floats:
+    """`(M, S)` first states; lines with probability 0 may name unknown states."""
     if not path.exists():
         raise refusal(
-            path, "must lie beside the model, or a start be named (start=, --start); there is none"
+            path,
+            "must be beside the model, or the first state must be given (start=, --start)",
         )
-    table = CsvTable(path, ("idstate", "probability"), ("idoutcome",), LABELS)
+    table = CsvTable(
+        path, {"probability": "probability"} | PLACE, ("context",), labels_as_text=True
+    )
     prob = table.floats("probability")
     some = prob != 0.0
-    by_context = "idoutcome" in table
-    try:
-        state = table.numbers_in("idstate", o.states, some)
-        context = np.zeros_like(state)
-        if by_context:
-            context = table.numbers_in("idoutcome", o.contexts, some)
-    except ModelError as error:
-        raise refusal(path, str(error)) from None
-    nu = np.zeros((o.contexts.size if by_context else 1, o.states.size))
-    np.add.at(nu, (context, state), prob[some])
-    return nu if by_context else np.tile(nu, (o.contexts.size, 1))
+    nu = np.zeros((o.contexts.size, o.states.size))
+    np.add.at(nu, _places(table, o, some), prob[some])
+    return nu
+
+
+def _read_terminal(path: Path, o: OutcomeTable) -> Floats | None:
+    """`(M, S)` rewards after the last step, 0 where none is given; None if there is no file."""
+    if not path.exists():
+        return None
+    table = CsvTable(path, {"reward": "reward"} | PLACE, ("context",), labels_as_text=True)
+    terminal, place = np.zeros((o.contexts.size, o.states.size)), _places(table, o)
+    lines = np.zeros_like(terminal)
+    np.add.at(lines, place, 1)
+    if (lines > 1).any():
+        raise refusal(path, "each model and state must have at most one line; one has two")
+    terminal[place] = table.floats("reward")
+    return terminal
+
+
+def _places(table: CsvTable, o: OutcomeTable, rows: Any = slice(None)) -> tuple[Any, Ints]:
+    """Model and state of each line; all models where the table has no column for them."""
+    state = table.numbers_in("state", o.states, rows)
+    if "context" not in table:
+        return slice(None), state
+    return table.numbers_in("context", o.contexts, rows), state
 
 
 def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, Any]:
-    """Horizon, discount and whether rewards are seen: the caller's word, else the folder's."""
+    """Horizon, discount and whether rewards are observed, from the caller or `parameters.csv`."""
     file = as_path(path).parent / "parameters.csv"
     found = _read_parameters(file) if file.exists() else {}
     horizon = options.horizon if options.horizon is not None else found.get("horizon", steps)
@@ -162,7 +175,7 @@ def _settings(path: PathLike, options: Options, steps: int | None) -> dict[str, 
 
 
 def _read_parameters(path: Path) -> dict[str, float]:
-    """The known lines of `parameters.csv`; others are passed over."""
+    """The known lines of `parameters.csv`; others are ignored."""
     try:
         lines = [line for line in csv.reader(io.StringIO(read_text(path)), strict=True) if line]
     except csv.Error as error:
@@ -197,15 +210,17 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
     `weights.csv` (never over different ones), and `x.terminal.csv` if it has terminal rewards.
 
     Refuses what CSV cannot hold: a last action that is available nowhere. Names are written in
-    place of numbers where a reader can tell them from numbers; layout and units are not written.
-    Cost: about 3 s per 10^6 outcomes.
+    place of numbers unless a reader would take them for numbers; layout and units are not written.
+    Cost: about 1 s per 10^6 outcomes.
     """
     if model.allowed is not None and not model.allowed[..., -1].any():
         raise refusal(path, "CSV lists available actions, the last one is not; use .npz or .json")
     if as_path(path).name in BESIDE:
-        raise refusal(path, "this name is taken by the file beside the model")
+        raise refusal(path, "this name is reserved for a file beside the model")
     folder = as_path(path).parent
-    labels = _Labels(model)
+    frame = _numbers(model)
+    names = _names_to_write(model, frame)
+    labels = _labels(model, names)
     values = (model.discount, model.H, int(model.observe_rewards), model.return_limit)
     parameters = [line for line in zip(PARAMETERS, values, strict=True) if line[1] is not None]
     beside = [
@@ -214,41 +229,40 @@ def save_csv(model: LatentMDP, path: PathLike) -> None:
         *_weights_beside(folder / "weights.csv", model, labels),
         *_terminal_beside(terminal_path(path), model, labels),
     ]
-    write_together([*beside, (path, lambda file: _write_outcomes(model, labels, file))])
+    write_together([*beside, (path, lambda file: _write_outcomes(frame, labels, file))])
 
 
 def not_in_csv(model: LatentMDP) -> list[str]:
-    """What `save_csv` leaves out of this model."""
-    written = _names_to_write(model)
-    parts = ("state_names", "action_names", "context_names")
-    lost = [part for part in parts if getattr(model, part) and written[part] is None]
+    """The parts of this model that `save_csv` does not write."""
+    written = _names_to_write(model, _numbers(model))
+    lost = [part for part in NAMES if getattr(model, part) and written[part] is None]
     lost += ["layout"] * (model.layout is not None)
     return lost + ["units"] * ((model.reward_scale, model.reward_shift) != (1.0, 0.0))
 
 
-def _names_to_write(model: LatentMDP) -> dict[str, tuple[str, ...] | None]:
-    """The names that come back as they are and in the same order, as they first appear."""
+def _numbers(model: LatentMDP) -> "pd.DataFrame":
+    """The outcomes, with numbers in place of names."""
+    frame = model.to_frame(names=False)
+    return frame.astype(dict.fromkeys(("context", "state", "action", "next_state"), np.int64))
+
+
+def _names_to_write(model: LatentMDP, frame: "pd.DataFrame") -> Names:
+    """The names that come back unchanged and in the same order when the file is read."""
     names = {
         part: getattr(model, part) if _writable(getattr(model, part) or ()) else None
-        for part in ("context_names", "state_names", "action_names")
+        for part in NAMES
     }
-    if any(names.values()):
-        state, action, following = _columns_in_file(model)
-        if not in_order(state, following):
-            names["state_names"] = None
-        if not in_order(action) or len(np.unique(action)) < model.A:  # one is available nowhere
-            names["action_names"] = None
+    if not in_order(frame.state.to_numpy(), frame.next_state.to_numpy()):
+        names["state_names"] = None
+    if not in_order(frame.action.to_numpy()) or frame.action.nunique() < model.A:
+        names["action_names"] = None  # not in order, or one is never available
+    if model.readings > 1 and not in_order(frame.reading.to_numpy()):
+        names["reading_names"] = None
     return names
 
 
-def _columns_in_file(model: LatentMDP) -> tuple[Ints, Ints, Ints]:
-    """States, actions and next states of all lines."""
-    c = model.outcome_columns()
-    return c["state"], c["action"], c["next"]
-
-
 def _writable(names: tuple[str, ...]) -> bool:
-    """Whether names come back from a file as they are: not as numbers, nor stripped, nor merged."""
+    """Whether names can be read back unchanged: not as numbers, not stripped, not merged."""
     plain = all(
         name == name.strip() and name.isprintable() and 0 < len(name) <= LONGEST_NAME
         for name in names
@@ -258,42 +272,38 @@ def _writable(names: tuple[str, ...]) -> bool:
 
 def _reads_as_number(name: str) -> bool:
     try:
-        float(name)  # also takes `INF` and `NaN`, as those who read the file do
+        as_number(name)
     except ValueError:
         return False
     return True
 
 
-class _Labels:
-    """Contexts, states and actions as a file has them: names, in quotes if need be, or numbers."""
-
-    def __init__(self, model: LatentMDP) -> None:
-        names = zip(_names_to_write(model).values(), model.sizes, strict=True)
-        self.contexts, self.states, self.actions = (self._texts(*part) for part in names)
-
-    @staticmethod
-    def _texts(names: tuple[str, ...] | None, size: int) -> list[str]:
-        if names is None:
-            return [str(i) for i in range(size)]
-        quoted = re.compile(r'[",\s]')
-        return [
-            '"' + name.replace('"', '""') + '"' if quoted.search(name) else name for name in names
-        ]
+def _labels(model: LatentMDP, names: Names) -> Labels:
+    """The text written for each number: its name, quoted if necessary, or the number."""
+    special = re.compile(r'[",\s]')
+    sizes = dict(zip(("context", "state", "action"), model.sizes, strict=True))
+    sizes["reading"] = model.readings
+    labels = {meaning: [str(i) for i in range(size)] for meaning, size in sizes.items()}
+    for meaning in sizes:
+        if (known := names[f"{meaning}_names"]) is not None:
+            labels[meaning] = [
+                '"' + name.replace('"', '""') + '"' if special.search(name) else name
+                for name in known
+            ]
+    return labels | {"next_state": labels["state"]}
 
 
-def _initial_lines(model: LatentMDP, labels: _Labels) -> list[tuple[Any, ...]]:
+def _initial_lines(model: LatentMDP, labels: Labels) -> list[tuple[Any, ...]]:
     if (model.nu == model.nu[0]).all():
-        pairs = zip(labels.states, model.nu[0].tolist(), strict=True)
+        pairs = zip(labels["state"], model.nu[0].tolist(), strict=True)
         return [("idstate", "probability"), *pairs]
     entries = zip(*np.nonzero(model.nu), strict=True)
-    lines = [(labels.contexts[m], labels.states[s], float(model.nu[m, s])) for m, s in entries]
+    lines = [(labels["context"][m], labels["state"][s], float(model.nu[m, s])) for m, s in entries]
     return [("idoutcome", "idstate", "probability"), *lines]
 
 
-def _terminal_beside(
-    path: Path, model: LatentMDP, labels: _Labels
-) -> list[tuple[PathLike, Writer]]:
-    """What to write of terminal rewards; those of another model are never left beside one."""
+def _terminal_beside(path: Path, model: LatentMDP, labels: Labels) -> list[tuple[PathLike, Writer]]:
+    """The file of terminal rewards; an error if there is one for a model that has none."""
     terminal = model.terminal
     if terminal is None:
         if path.exists():
@@ -301,22 +311,22 @@ def _terminal_beside(
         return []
     text = "idoutcome,idstate,reward\n" + "".join(
         f"{context},{state},{reward!r}\n"
-        for context, row in zip(labels.contexts, terminal.tolist(), strict=True)
-        for state, reward in zip(labels.states, row, strict=True)
+        for context, row in zip(labels["context"], terminal.tolist(), strict=True)
+        for state, reward in zip(labels["state"], row, strict=True)
     )
     return [(path, lambda file: _write(file, text))]
 
 
-def _weights_beside(path: Path, model: LatentMDP, labels: _Labels) -> list[tuple[PathLike, Writer]]:
-    """`weights.csv`, where weights are not uniform or a file says something about them."""
+def _weights_beside(path: Path, model: LatentMDP, labels: Labels) -> list[tuple[PathLike, Writer]]:
+    """`weights.csv`, unless weights are uniform and there is no such file."""
     if np.array_equal(model.w, np.full(model.M, 1.0 / model.M)) and not path.exists():
         return []
-    pairs = zip(labels.contexts, model.w.tolist(), strict=True)
+    pairs = zip(labels["context"], model.w.tolist(), strict=True)
     return _unless_there(path, [("idoutcome", "weight"), *pairs])
 
 
 def _unless_there(path: Path, lines: Iterable[tuple[Any, ...]]) -> list[tuple[PathLike, Writer]]:
-    """What to write; nothing if the file says the same already; refuses if it says otherwise."""
+    """The file to write; none if it exists with the same text; an error if the text differs."""
     text = "".join(",".join(str(value) for value in line) + "\n" for line in lines)
     if not path.exists():
         return [(path, lambda file: _write(file, text))]
@@ -332,41 +342,13 @@ def _write(file: BinaryIO, text: str) -> None:
         raise ModelError("names must be valid Unicode text; one is not") from None
 
 
-def _write_outcomes(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
-    if model.steps > 1:
-        _write_steps(model, labels, file)
-        return
-    _write(file, ",".join(COLUMNS) + "\n")
-    row = np.repeat(np.arange(len(model.indptr) - 1), np.diff(model.indptr))
-    listed = np.flatnonzero(model.listed_rows[row])  # not what unavailable actions repeat
-    contexts, states, actions = labels.contexts, labels.states, labels.actions
-    for start in range(0, len(listed), 1 << 16):
-        part = listed[start : start + (1 << 16)]
-        pair, action = np.divmod(row[part], model.A)
-        context, state = np.divmod(pair, model.S)
-        columns = (state, action, context, model.next[part], model.prob[part], model.reward[part])
-        lines = zip(*(column.tolist() for column in columns), strict=True)
-        _write(
-            file,
-            "".join(
-                [
-                    f"{states[s]},{actions[a]},{contexts[m]},{states[n]},{p!r},{r!r}\n"
-                    for s, a, m, n, p, r in lines
-                ]
-            ),
-        )
-
-
-def _write_steps(model: LatentMDP, labels: _Labels, file: BinaryIO) -> None:
-    _write(file, ",".join((*COLUMNS, "step")) + "\n")
-    contexts, states, actions = labels.contexts, labels.states, labels.actions
-    c = model.outcome_columns()
-    names = ("state", "action", "context", "next", "prob", "reward", "step")
-    columns = [c[name] for name in names]
-    for start in range(0, len(c["step"]), 1 << 16):
-        part = [column[start : start + (1 << 16)].tolist() for column in columns]
-        lines = [
-            f"{states[s]},{actions[a]},{contexts[m]},{states[n]},{p!r},{r!r},{t}\n"
-            for s, a, m, n, p, r, t in zip(*part, strict=True)
+def _write_outcomes(frame: "pd.DataFrame", labels: Labels, file: BinaryIO) -> None:
+    written = [meaning for meaning in COLUMNS if meaning in frame]
+    _write(file, ",".join(COLUMNS[meaning] for meaning in written) + "\n")
+    for start in range(0, len(frame), CHUNK_ROWS):
+        part = frame[start : start + CHUNK_ROWS]
+        texts = [
+            map(labels[meaning].__getitem__ if meaning in labels else repr, part[meaning].tolist())
+            for meaning in written
         ]
-        _write(file, "".join(lines))
+        _write(file, "".join([",".join(line) + "\n" for line in zip(*texts, strict=True)]))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.formats.fields import Fields
+from latentmdp.formats.schema import Fields
 from latentmdp.model.labels import Layout, TimeAugmented
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.runtime.files import memory_budget
@@ -38,7 +38,7 @@ SPARSE = ("indptr", "next", "prob", "reward", "rewards_on_transitions", "reading
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller says about a model; None: the value stored in the file."""
+    """Values that the caller gives; None: the value stored in the file."""
 
     observe_rewards: bool | None = None
     horizon: int | None = None
@@ -191,7 +191,7 @@ def _dense_arguments(fields: Fields) -> tuple[Any, ...]:
 
 
 def _arguments_by_step(fields: Fields) -> tuple[tuple[Any, ...], np.ndarray]:
-    """The arguments of a step-dependent model, in the person's states, and the steps."""
+    """The arguments of a step-dependent model, in the original states, and the steps."""
     nu, steps = fields.floats("nu"), fields.whole("steps")
     S = nu.shape[1] if nu.ndim == 2 else 0
     if nu.ndim != 2 or 0 in nu.shape or not 1 <= steps <= fields.wholes("indptr").size // S:

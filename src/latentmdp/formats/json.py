@@ -1,4 +1,4 @@
-"""Models in JSON: the same named values as in npz, as lists; for people and other languages."""
+"""Models in JSON: the same named values as in npz, as lists, for people and other programs."""
 
 from typing import Any
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.archive import read_npz, write_npz
-from latentmdp.formats.fields import Fields
 from latentmdp.formats.json import as_lists
-from latentmdp.formats.tables import CsvTable, column_names
+from latentmdp.formats.schema import Fields
+from latentmdp.formats.tables import CsvTable
 from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph
 from latentmdp.runtime.files import PathLike, write_atomically, writer_of
 from latentmdp.runtime.strict_json import read_json, write_json
@@ -22,7 +22,7 @@ LARGEST_NUMBER = 2**31  # no policy that fits into memory has larger ones
 
 
 def policy_document(policy: PolicyGraph) -> dict[str, Any]:
-    """The named values of a policy: a plain `table (H, S)` if that says it all, else the graph."""
+    """The named values of a policy: a plain `table (H, S)` if that is enough, else the graph."""
     document: dict[str, Any] = {"format": POLICY_FORMAT}
     if policy.stationary:
         document["stationary"] = True
@@ -83,27 +83,18 @@ def load_policy_csv(path: PathLike) -> PolicyGraph:
 
     Without a column `step` it is stationary.
     """
-    if "step" not in column_names(path):
-        table = CsvTable(path, ("state", "action"))
-        return PolicyGraph.from_table(_by_place(table, np.zeros(len(table), dtype=np.int64)), True)
-    table = CsvTable(path, ("step", "state", "action"))
-    return PolicyGraph.from_table(_by_place(table, table.ids("step")))
-
-
-def _by_place(table: CsvTable, step: np.ndarray) -> np.ndarray:
-    """Actions by step and state."""
-    state, action = table.ids("state"), table.ids("action")
-    if action.max() >= LARGEST_NUMBER:
-        raise ModelError(f"action must stay below 2^31; found {action.max()}")
-    H, S = 1 + int(step.max()), 1 + int(state.max())
-    if len(table) != H * S or len(np.unique(step * S + state)) != len(table):
+    table = CsvTable(path, {name: name for name in ("step", "state", "action")}, ("step",))
+    state, action = (table.wholes(name, below=LARGEST_NUMBER) for name in ("state", "action"))
+    step = table.wholes("step", below=LARGEST_NUMBER) if "step" in table else np.zeros_like(state)
+    H, S, lines = 1 + int(step.max()), 1 + int(state.max()), len(state)
+    if lines != H * S or len(np.unique(step * S + state)) != lines:
         raise ModelError(
             f"each step and state must have one line, {H} x {S} by the largest numbers found; "
-            f"there are {len(table)} lines"
+            f"there are {lines} lines"
         )
     actions = np.empty((H, S), dtype=np.int64)
     actions[step, state] = action
-    return actions
+    return PolicyGraph.from_table(actions, stationary="step" not in table)
 
 
 def save_policy_csv(policy: PolicyGraph, path: PathLike) -> None:

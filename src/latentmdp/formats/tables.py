@@ -1,224 +1,183 @@
-"""Tables in CSV, with columns found by name; every refusal names column and line."""
+"""Tables in CSV, with columns found by name; refusals name the file, the column and the row."""
 
 import csv
-import io
+import math
 import os
-import re
-import warnings
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from latentmdp.csr import Floats, Ints
-from latentmdp.formats.fields import LARGEST_WHOLE
-from latentmdp.runtime.files import PathLike, memory_budget, opened, reason, refusal
-from latentmdp.tables.outcome_table import Axis, check_names
+from latentmdp.csr import Ints
+from latentmdp.errors import ModelError
+from latentmdp.runtime.files import FileError, PathLike, memory_budget, opened, reason, refusal
+from latentmdp.tables.outcome_columns import OutcomeColumns, shown_cell
+from latentmdp.tables.outcome_table import Axis, as_number, check_names
 
-LONGEST_HEADER = 10_000
+LONGEST_HEADER = 10_000  # bytes
+CHUNK_ROWS = 1 << 16  # read at once while a cell is searched that is not a number
 
 
-class CsvTable:
-    """Columns of numbers or names by name, each `(n,)`."""
+class CsvTable(OutcomeColumns):
+    """Columns of a CSV file by their meanings; those called `id...` hold names or numbers."""
 
     def __init__(
         self,
         path: PathLike,
-        columns: Sequence[str],
+        columns: Mapping[str, str],
         optional: Sequence[str] = (),
-        labels: Sequence[str] = (),
+        labels_as_text: bool = False,
     ) -> None:
-        """Read the named `columns`, and the `optional` ones that are there; others are passed over.
+        """Read `columns` (meaning: name in the header); the meanings `optional` may be missing.
 
-        The columns `labels` may hold names in place of numbers. Cost: about 2 s per 10^6 lines.
+        `labels_as_text`: `007` is never read as 7. Cost: about 1 s per 10^6 lines, 3 s with names.
         """
         self.path = path
-        self._texts: dict[str, tuple[str, ...]] = {}  # the distinct names of columns with names
         with opened(path) as file:
-            if os.fstat(file.fileno()).st_size > memory_budget() // 2:
+            if os.fstat(file.fileno()).st_size > memory_budget() // 4:
                 raise refusal(path, "the table is too large for this machine")
-            places = _column_places(path, file.readline(LONGEST_HEADER + 1), columns, optional)
-            begin = file.tell()
-            try:
-                self._columns = _read_numbers(path, file, places)
-            except _NoNumberError as found:
-                if found.column not in labels:
-                    raise refusal(path, str(found)) from None
-                file.seek(begin)
-                self._columns, self._texts = _read_texts(path, file, places, labels)
+            header = _header(path, file)
+            self.names = {
+                meaning: name
+                for meaning, name in columns.items()
+                if meaning not in optional or name in header
+            }
+            self.frame = _read(path, file, header, list(self.names.values()), labels_as_text)
+        if len(self.frame) == 0:
+            raise refusal(path, "the table has no rows")
 
-    def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
+    def refused(self, sentence: str) -> FileError:
+        return refusal(self.path, sentence)
 
-    def __contains__(self, column: str) -> bool:
-        return column in self._columns
+    def place(self, i: int) -> str:
+        return f"data row {i + 1}"
 
-    def floats(self, column: str) -> Floats:
-        """A column of finite numbers."""
-        values = self._columns[column]
-        self.refuse_where(~np.isfinite(values), column, "must be finite")
-        return values
-
-    def ids(self, column: str) -> Ints:
-        """A column of whole numbers from 0."""
-        values = self.floats(column)
-        bad = (values < 0) | (values > LARGEST_WHOLE) | (values != np.floor(values))
-        self.refuse_where(bad, column, "must be a whole number from 0")
-        return values.astype(np.int64)
-
-    def labels(self, what: str, *columns: str) -> tuple[Axis, list[Ints]]:
+    def labels(self, what: str, *meanings: str) -> tuple[Axis, list[Ints]]:
         """Columns of numbers from 0, or of names, which are numbered as they first appear."""
-        texts = [self._texts[column] for column in columns if column in self._texts]
-        if all(re.fullmatch(r"\d{1,15}", text) for distinct in texts for text in distinct):
-            numbers = [self._whole(column) for column in columns]
-            return Axis(what, 1 + max(int(x.max()) for x in numbers)), numbers
         names: dict[str, int] = {}
         parts = []
-        for column, distinct in zip(columns, texts, strict=True):
-            code = np.array([names.setdefault(text, len(names)) for text in distinct])
-            parts.append(code[self._columns[column].astype(np.int64)])
-        check_names(what, tuple(names))
-        return Axis(what, len(names), tuple(names)), parts
+        for meaning in meanings:
+            codes, distinct = self._distinct(meaning)
+            numbers = [names.setdefault(text, len(names)) for text in distinct]
+            parts.append(np.array(numbers, dtype=np.int64)[codes])
+        try:
+            values = np.array([as_number(name) for name in names])
+        except ValueError:
+            check_names(what, tuple(names))
+            return Axis(what, len(names), tuple(names)), parts
+        columns = zip(meanings, parts, strict=True)
+        parts = [self.checked_wholes(values[part], meaning) for meaning, part in columns]
+        return Axis(what, 1 + int(values.max())), parts
 
-    def _whole(self, column: str) -> Ints:
-        if column not in self._texts:
-            return self.ids(column)
-        distinct = np.array([int(text) for text in self._texts[column]])
-        return distinct[self._columns[column].astype(np.int64)]
+    def numbers_in(self, meaning: str, axis: Axis, rows: Any = slice(None)) -> Ints:
+        """The labels in these `rows` as numbers of an axis that is known already."""
+        codes, distinct = self._distinct(meaning, rows)
+        try:
+            return np.array(axis.numbers(distinct), dtype=np.int64)[codes]
+        except ModelError as error:
+            raise self.refused(str(error)) from None
 
-    def numbers_in(self, column: str, axis: Axis, where: np.ndarray | None = None) -> Ints:
-        """A column of labels of an axis that is known already, of the rows `where` it is true."""
-        chosen = slice(None) if where is None else where
-        if column in self._texts:
-            labels: Any = np.array(self._texts[column], dtype=object)
-            values = labels[self._columns[column].astype(np.int64)[chosen]]
-        else:
-            values = self.ids(column)[chosen]
-        return np.array(axis.numbers(values.tolist()), dtype=np.int64)
+    def _distinct(self, meaning: str, rows: Any = slice(None)) -> tuple[Ints, list[str]]:
+        """The labels as numbers of the distinct ones, which come in order of appearance."""
+        import pandas as pd
 
-    def refuse_where(self, bad: np.ndarray, column: str, rule: str) -> None:
-        """Refuse the first row that breaks a rule."""
-        if bad.any():
-            row = int(np.argmax(bad))
-            found = f"{self._columns[column][row]:.17g}"
-            raise refusal(self.path, f"{column} {rule}; in data row {row + 1} it is {found}")
-
-
-class _NoNumberError(Exception):
-    """A sentence about an entry that is no number, and its column."""
-
-    def __init__(self, sentence: str, column: str) -> None:
-        super().__init__(sentence)
-        self.column = column
+        codes, found = pd.factorize(self.frame[self.names[meaning]].to_numpy()[rows])
+        distinct = [str(label).strip() for label in found]
+        empty = np.array([text == "" for text in distinct], dtype=bool)
+        self.refuse_where(empty[codes], meaning, "must be a name or a number")
+        return codes, distinct
 
 
-def _read_numbers(path: PathLike, file: BinaryIO, places: dict[str, int]) -> dict[str, Floats]:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline=None)
+def _header(path: PathLike, file: BinaryIO) -> list[str]:
+    line = file.readline(LONGEST_HEADER + 1)
+    if len(line) > LONGEST_HEADER:
+        raise refusal(path, f"the header line must be at most {LONGEST_HEADER} bytes long")
     try:
-        with warnings.catch_warnings():  # "no data" is refused below, in our words
-            warnings.simplefilter("ignore")
-            values = np.loadtxt(
-                text, delimiter=",", comments=None, quotechar='"', usecols=list(places.values()),
-                ndmin=2,
-            )  # fmt: skip
-    except UnicodeDecodeError:
-        raise refusal(path, "must be UTF-8 text") from None
-    except (ValueError, OverflowError, OSError, MemoryError, IndexError) as error:
-        raise _in_our_words(path, error, places) from None
-    finally:
-        text.detach()  # the file stays open
-    if values.shape[0] == 0:
-        raise refusal(path, "the table has no rows")
-    return {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(places)}
-
-
-def _read_texts(
-    path: PathLike, file: BinaryIO, places: dict[str, int], labels: Sequence[str]
-) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]]:
-    """Columns of numbers, and of names as numbers of the distinct names in order of appearance."""
-    named = [name for name in places if name in labels]
-    known: dict[str, dict[str, int]] = {name: {} for name in named}
-    values = {name: array("d") for name in places}
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    row, last = 0, max(places.values())
-    try:
-        for cells in csv.reader(text, strict=True):
-            if not cells:
-                continue
-            row += 1
-            if len(cells) <= last:
-                raise refusal(path, f"data row {row} has only {len(cells)} columns")
-            for name, place in places.items():
-                cell = cells[place].strip()
-                if name in known:
-                    if not cell:
-                        raise refusal(path, f"{name} must be a name; in data row {row} it is empty")
-                    values[name].append(known[name].setdefault(cell, len(known[name])))
-                else:
-                    values[name].append(_number(path, name, cell, row))
-    except UnicodeDecodeError:
-        raise refusal(path, "must be UTF-8 text") from None
-    except (csv.Error, OSError, MemoryError) as error:
-        raise refusal(path, f"data row {row + 1} cannot be read: {reason(error)}") from None
-    finally:
-        text.detach()
-    columns = {name: np.frombuffer(column, dtype=np.float64) for name, column in values.items()}
-    return columns, {name: tuple(found) for name, found in known.items()}
-
-
-def _number(path: PathLike, name: str, cell: str, row: int) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        found = repr(cell[:80])
-        raise refusal(path, f"{name} must be a number; in data row {row} it is {found}") from None
-
-
-def column_names(path: PathLike) -> list[str]:
-    """The names in the header line."""
-    with opened(path) as file:
-        return _names(path, file.readline(LONGEST_HEADER + 1))
-
-
-def _names(path: PathLike, line: bytes) -> list[str]:
-    try:
-        if len(line) > LONGEST_HEADER:
-            raise refusal(path, "the header line must be at most 10000 bytes long")
         header = next(csv.reader([line.decode("utf-8-sig")], strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise refusal(path, f"the header cannot be read: {reason(error)}") from None
     return [name.strip() for name in header]
 
 
-def _column_places(
-    path: PathLike, line: bytes, columns: Sequence[str], optional: Sequence[str]
-) -> dict[str, int]:
-    """Where each column stands, by the header line."""
-    names = _names(path, line)
-    there = [*columns, *(name for name in optional if name in names)]
-    for name in there:
-        if names.count(name) != 1:
-            found = ", ".join(repr(n[:40]) for n in names[:20]) or "an empty line"
-            many = "appears twice" if name in names else "is missing"
+def _read(
+    path: PathLike, file: BinaryIO, header: list[str], names: list[str], labels_as_text: bool
+) -> Any:
+    """A data frame of the columns `names`: floats, and labels as whole numbers or as text."""
+    places = _places(path, header, names)
+    numbers = {name: place for name, place in places.items() if not name.startswith("id")}
+    labels = [place for name, place in places.items() if name not in numbers]
+    parse = _parser(file, header, list(places.values()))
+    problem = "the file is malformed"
+    try:
+        first = parse(nrows=1, dtype=object)
+        # pandas takes columns of `True` and `False` for numbers: the first row must have numbers
+        if _bad_cell([first], numbers) is None:
+            as_text = labels_as_text or not all(map(_is_finite, first[labels].to_numpy().flat))
+            for kind in (object,) if as_text else (np.int64, object):
+                types = dict.fromkeys(labels, kind) | dict.fromkeys(numbers.values(), np.float64)
+                with suppress(ValueError, OverflowError):
+                    return parse(dtype=types).rename(columns=dict(enumerate(header)))
+        with parse(chunksize=CHUNK_ROWS, dtype=object) as chunks:
+            problem = _bad_cell(chunks, numbers) or problem
+    except UnicodeDecodeError:
+        problem = "must be UTF-8 text"
+    except (ValueError, OverflowError, OSError, MemoryError) as error:
+        problem = f"cannot be read as CSV: {reason(error)}"
+    raise refusal(path, problem)
+
+
+def _places(path: PathLike, header: list[str], names: list[str]) -> dict[str, int]:
+    """Where each column is, by the header."""
+    for name in names:
+        if header.count(name) != 1:
+            found = ", ".join(repr(n[:40]) for n in header[:20]) or "an empty line"
+            problem = "appears twice" if name in header else "is missing"
             raise refusal(
                 path,
-                f"each of the columns {', '.join(columns)} must be there once; "
-                f"{name} {many} (found {found})",
+                f"each of the columns {', '.join(names)} must be there once; "
+                f"{name} {problem} (found {found})",
             )
-    return {name: names.index(name) for name in there}
+    return {name: header.index(name) for name in names}
 
 
-def _in_our_words(path: PathLike, error: BaseException, places: dict[str, int]) -> Exception:
-    """What `numpy.loadtxt` complains about, with the column's name and the row from 1."""
-    text, columns = reason(error), {place: name for name, place in places.items()}
-    found = re.search(r"could not convert string (.*) to float64 at row (\d+), column (\d+)", text)
-    if found and int(found[3]) - 1 in columns:
-        name = columns[int(found[3]) - 1]
-        return _NoNumberError(
-            f"{name} must be a number; in data row {int(found[2]) + 1} it is {found[1]}", name
-        )
-    found = re.search(r"invalid column index \d+ at row (\d+) with (\d+) columns", text)
-    if found:
-        return refusal(path, f"data row {found[1]} has only {found[2]} columns")
-    return refusal(path, text)
+def _parser(file: BinaryIO, header: list[str], places: list[int]) -> Any:
+    """`pandas.read_csv` of these columns, which are called by their places."""
+    import pandas as pd  # loads slowly
+
+    options: dict[str, Any] = {
+        "header": 0, "names": range(len(header)), "usecols": places, "index_col": False,
+        "na_filter": False, "low_memory": False, "encoding": "utf-8-sig",
+    }  # fmt: skip
+    if tuple(int(part) for part in pd.__version__.split(".")[:2]) < (3, 1):
+        options["float_precision"] = "round_trip"  # as `float` reads them; the default from 3.1 on
+
+    def parse(**more: Any) -> Any:
+        file.seek(0)
+        return pd.read_csv(file, **options, **more)
+
+    return parse
+
+
+def _bad_cell(chunks: Iterable[Any], columns: dict[str, int]) -> str | None:
+    """An error message about a cell of text that is not a finite number; None if there is none."""
+    import pandas as pd
+
+    for chunk in chunks:
+        for name, place in columns.items():
+            values = pd.to_numeric(chunk[place], errors="coerce").to_numpy(np.float64)
+            for i in np.flatnonzero(~np.isfinite(values)):
+                cell = chunk[place].iloc[i]
+                if not _is_finite(cell):
+                    return (
+                        f"{name!r} must be a finite number; in data row {chunk.index[i] + 1} it is "
+                        f"{shown_cell(cell)}"
+                    )
+    return None
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(as_number(text))
+    except ValueError:
+        return False

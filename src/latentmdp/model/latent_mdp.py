@@ -255,6 +255,7 @@ class LatentMDP(ModelRows, InUnits):
         weight: str | None = "weight",
         first: str | None = "first",
         step: str | None = "step",
+        reading: str | None = "reading",
         **options: Any,
     ) -> "LatentMDP":
         """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
@@ -265,7 +266,8 @@ class LatentMDP(ModelRows, InUnits):
         is one. A state without rows in a context ends the episode there: it stays, with reward 0.
         An action without rows in a state, in all contexts, is unavailable there; a category of
         actions without any rows is an action that is available nowhere. With a column
-        `step`, from 0, rows change with the step.
+        `step`, from 0, rows change with the step. With a column `reading` a row's probability is
+        that of the next state and the reading.
 
         Weights of contexts: `w` (an array, or a mapping from contexts), else the column `weight`,
         else uniform. First states: `start` (a state, or a mapping from states to probabilities) or
@@ -290,7 +292,7 @@ class LatentMDP(ModelRows, InUnits):
         columns = {
             "context": context, "state": state, "action": action, "next_state": next_state,
             "probability": probability, "reward": reward, "weight": weight, "first": first,
-            "step": step,
+            "step": step, "reading": reading,
         }  # fmt: skip
         options.setdefault("max_return", None)
         model = frame_model(frame, horizon, columns, w, start, nu, options)

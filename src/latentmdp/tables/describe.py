@@ -1,4 +1,4 @@
-"""What a model is, in a few lines: sizes, largest totals, where the contexts differ."""
+"""A summary of a model in a few lines: sizes, largest totals, where the contexts differ."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """Facts about a model; `str()` sets them for people, `to_dict()` for machines.
+    """Facts about a model; `str()` formats them as text, `to_dict()` as plain data.
 
     `transitions_differ` and `rewards_differ` list the `(state, action)` pairs at which not all
     contexts agree; `alike` groups the contexts that agree everywhere, first states included.
@@ -66,7 +66,8 @@ class Description:
         ]
         if self.step_dependent:
             lines.insert(
-                1, "transitions and rewards are given by step; what is said here holds at some step"
+                1,
+                "transitions and rewards depend on the step; differences below occur at some step",
             )
         if self.terminal_rewards is not None:
             low, high = self.terminal_rewards

@@ -7,13 +7,13 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
+from latentmdp.tables.outcome_columns import OutcomeColumns, outcomes_of, weight_column
 from latentmdp.tables.outcome_table import (
     Axis,
-    Outcomes,
+    OutcomeTable,
     agreed,
     build_by_step,
     check_names,
-    check_size,
     first_probabilities,
     first_states,
     label_text,
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from latentmdp.model.latent_mdp import LatentMDP
 
 COLUMNS = ("context", "state", "action", "next_state", "probability", "reward")
-OPTIONAL = ("weight", "first", "step")  # of the context; of the first state; where rows change
-MOST_STEPS = 10**6
+OPTIONAL = ("weight", "first", "step", "reading")
 
 
 def frame_model(
@@ -33,17 +32,17 @@ def frame_model(
     options: dict[str, Any],
 ) -> "LatentMDP":  # fmt: skip
     """See `LatentMDP.from_frame`."""
-    table = _Table(frame, columns)
-    outcomes = _outcomes(table)
+    table = _FrameColumns(frame, columns)
+    outcomes = outcomes_of(table)
     if w is None and "weight" in table:
-        w = _weight_column(table, outcomes)
+        w = weight_column(table, outcomes)
     nu = _first(table, outcomes, start, nu)
     step = table.wholes("step") if "step" in table else None
     w = weights(w, outcomes.contexts)
     return build_by_step(outcomes, step, w, nu, horizon, **options)
 
 
-def _first(table: "_Table", outcomes: Outcomes, start: Any, nu: Any) -> Floats:
+def _first(table: "_FrameColumns", outcomes: OutcomeTable, start: Any, nu: Any) -> Floats:
     if nu is not None and start is not None:
         raise ModelError("the first state must be given once: nu= or start=, not both")
     if nu is not None:
@@ -59,8 +58,8 @@ def _first(table: "_Table", outcomes: Outcomes, start: Any, nu: Any) -> Floats:
     )
 
 
-class _Table:
-    """Columns of a frame by what they mean; every refusal names the column and the row."""
+class _FrameColumns(OutcomeColumns):
+    """Columns of the frame given to `from_frame`."""
 
     def __init__(self, frame: Any, columns: dict[str, str | None]) -> None:
         import pandas as pd  # loads slowly
@@ -100,42 +99,12 @@ class _Table:
             )
 
     def found(self) -> str:
-        """The columns in a few words."""
+        """The columns, for error messages."""
         names = [repr(str(name)[:40]) for name in self.frame.columns[:12]]
         return ", ".join(names) + ", ..." * (len(self.frame.columns) > 12) or "no column"
 
-    def __contains__(self, meaning: str) -> bool:
-        return meaning in self.names
-
-    def floats(self, meaning: str) -> Floats:
-        """A column of finite numbers."""
-        import pandas as pd
-
-        column = self.frame[self.names[meaning]]
-        try:
-            if column.dtype.kind in "bc":  # truth values, complex numbers
-                raise TypeError
-            values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise ModelError(f"{self.names[meaning]!r} must hold numbers; it does not") from None
-        self.refuse_where(~np.isfinite(values), meaning, "must be a finite number")
-        return np.array(values)
-
-    def wholes(self, meaning: str) -> Ints:
-        """A column of whole numbers from 0."""
-        values = self.floats(meaning)
-        bad = (values < 0) | (values >= MOST_STEPS) | (values != np.floor(values))
-        self.refuse_where(bad, meaning, f"must be a whole number from 0, below {MOST_STEPS}")
-        return values.astype(np.int64)
-
-    def refuse_where(self, bad: np.ndarray, meaning: str, rule: str) -> None:
-        """Refuse the first row that breaks a rule."""
-        if bad.any():
-            i = int(np.argmax(bad))
-            found = str(self.frame[self.names[meaning]].iloc[i])[:80]
-            raise ModelError(
-                f"{self.names[meaning]!r} {rule}; in row {self.rows[i]} (number {i}) it is {found}"
-            )
+    def place(self, i: int) -> str:
+        return f"row {self.rows[i]} (number {i})"
 
     def labels(self, what: str, *meanings: str) -> tuple[Axis, list[Ints]]:
         """Columns of labels as numbers of one axis."""
@@ -171,29 +140,8 @@ class _Table:
         return Axis(what, len(names), names), parts
 
 
-def _outcomes(table: _Table) -> Outcomes:
-    states, (state, following) = table.labels("state", "state", "next_state")
-    actions, (action,) = table.labels("action", "action")
-    contexts, context = Axis("context", 1), np.zeros(len(state), dtype=np.int64)
-    if "context" in table:
-        contexts, (context,) = table.labels("context", "context")
-    prob, reward = table.floats("probability"), table.floats("reward")
-    table.refuse_where(prob < 0.0, "probability", "must be at least 0")
-    o = Outcomes(context, state, action, following, prob, reward, contexts, states, actions)
-    check_size(o)
-    return o
-
-
-def _weight_column(table: _Table, o: Outcomes) -> Floats:
-    """`(M,)` from a column that says the same in all rows of a context."""
-    rule = "must be the same in all rows of a context"
-    w, differs = agreed(table.floats("weight"), o.context, o.contexts.size)
-    table.refuse_where(differs, "weight", rule)
-    return w
-
-
-def _first_column(table: _Table, o: Outcomes) -> Floats:
-    """`(M, S)` from a column that says the same in all rows of a context and state."""
+def _first_column(table: _FrameColumns, o: OutcomeTable) -> Floats:
+    """`(M, S)` from a column that is constant for each context and state."""
     M, S, _ = o.sizes
     rule = "must be the same in all rows of a context and state"
     nu, differs = agreed(table.floats("first"), o.context * S + o.state, M * S)

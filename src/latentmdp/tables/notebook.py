@@ -1,7 +1,7 @@
 """Small pieces of HTML for notebooks: tables, bars, curves and grids; all text is escaped.
 
-What `_repr_html_` of models, plans, evaluations, runs and audits is made of. Pictures are inline
-SVG in the text's own colour: nothing is fetched, nothing runs.
+Used by `_repr_html_` of models, plans, evaluations, runs and audits. Pictures are inline SVG in
+the colour of the text: no scripts, no downloads.
 """
 
 import math
@@ -22,19 +22,19 @@ BLUE, ORANGE = "#2b6cb0", "#c05621"
 
 
 def text(value: Any) -> str:
-    """A value for people, as HTML text."""
+    """A formatted value, as escaped HTML text."""
     if isinstance(value, float):
         value = f"{value:.6g}"
     return escape(printable(str(value)))
 
 
 def page(title: str, *parts: str) -> str:
-    """A heading and what follows it."""
+    """A heading and the parts below it."""
     return f"<div><strong>{text(title)}</strong>{''.join(parts)}</div>"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> str:
-    """Rows under headers, at most so many; cells that begin with `<svg` are pictures of ours."""
+    """Rows under headers, at most `most`; cells of type `Picture` are not escaped."""
     lines = list(rows)
     head = "".join(f"<th>{text(name)}</th>" for name in headers)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in lines[:most])
@@ -119,8 +119,8 @@ def curves(
     )
 
 
-def model_page(model: "LatentMDP") -> str:
-    """What a model is: its sizes, its grid, and its contexts."""
+def model_page(model: LatentMDP) -> str:
+    """A summary of a model: its sizes, its grid and its contexts."""
     names = model.context_names or [str(m) for m in range(model.M)]
     shares = model.w.tolist()
     rows = list(zip(names, shares, (bar(x, 0.0, 1.0) for x in shares), strict=True))

@@ -1,8 +1,8 @@
-"""Tables with one row per outcome, as people have them in CSV files and data frames.
+"""Tables with one row per outcome, from CSV files and data frames.
 
 Contexts, states and actions are numbers from 0 or names of any kind, which become names of the
-model. A state that has no rows in a context ends the episode there: it stays where it is and pays
-nothing. An action that has no rows in a state, in all contexts, is unavailable there.
+model. A state that has no rows in a context ends the episode there: the state stays the same and
+the reward is 0. An action that has no rows in a state, in all contexts, is unavailable there.
 """
 
 import re
@@ -22,7 +22,7 @@ LONGEST_NAME = 1000
 
 
 class Axis(NamedTuple):
-    """What the numbers of contexts, states or actions stand for."""
+    """The names of contexts, states or actions, and how many there are."""
 
     what: str  # "context", "state", "action"
     size: int
@@ -33,7 +33,7 @@ class Axis(NamedTuple):
         return f"{self.what} {number if self.names is None else repr(self.names[number][:40])}"
 
     def numbers(self, labels: Iterable[Any]) -> list[int]:
-        """The numbers of labels; a sentence about the first that there is none of."""
+        """The numbers of labels; an unknown label is an error."""
         known = {name: i for i, name in enumerate(self.names or ())}
         found = []
         for label in labels:
@@ -44,22 +44,25 @@ class Axis(NamedTuple):
         return found
 
     def _whole(self, label: Any) -> int:
-        """A number from 0, or its digits, as a number of this axis; -1 if it is none."""
-        if isinstance(label, str) and re.fullmatch(r"\s*\d{1,15}\s*", label):
-            label = int(label)
+        """A number from 0, or its text, as a number of this axis; -1 if it is none."""
+        if isinstance(label, str):
+            try:
+                label = as_number(label)
+            except ValueError:
+                return -1
         whole = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
         return int(label) if whole and label == label // 1 and 0 <= label < self.size else -1
 
     def known(self) -> str:
-        """The labels in a few words."""
+        """The known labels, for error messages."""
         if self.names is None:
             return f"they are numbered from 0 to {self.size - 1}"
         shown = ", ".join(repr(name[:40]) for name in self.names[:6])
         return f"there are {shown}{', ...' * (self.size > 6)}"
 
 
-class Outcomes(NamedTuple):
-    """One entry per outcome, `(n,)` each, by number; and what the numbers stand for."""
+class OutcomeTable(NamedTuple):
+    """One entry per outcome, `(n,)` each, by number; and the names of the numbers."""
 
     context: Ints
     state: Ints
@@ -70,11 +73,20 @@ class Outcomes(NamedTuple):
     contexts: Axis
     states: Axis
     actions: Axis
+    reading: Ints | None = None
+    readings: Axis | None = None
 
     @property
     def sizes(self) -> Sizes:
         """`(M, S, A)`."""
         return Sizes(self.contexts.size, self.states.size, self.actions.size)
+
+
+def as_number(text: str) -> float:
+    """What `float` makes of a text of ordinary digits; ValueError if it is not a number."""
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return float(text)
 
 
 def label_text(label: Any) -> str:
@@ -85,7 +97,7 @@ def label_text(label: Any) -> str:
 
 
 def check_names(what: str, names: Sequence[str]) -> None:
-    """Refuse names that cannot be told apart, or that are not for people."""
+    """Refuse names that are duplicate, blank or too long."""
     seen = set()
     for name in names:
         if name in seen:
@@ -104,12 +116,14 @@ def check_names(what: str, names: Sequence[str]) -> None:
 
 
 def build_model(
-    outcomes: Outcomes, w: Floats, nu: Floats, horizon: Any, **options: Any
+    outcomes: OutcomeTable, w: Floats, nu: Floats, horizon: Any, **options: Any
 ) -> LatentMDP:
     """The model of a table; refusals name contexts, states and actions as the table does."""
     o = completed(outcomes)
-    for axis in (o.contexts, o.states, o.actions):
-        if axis.names is not None:
+    if o.readings is not None:
+        options |= {"reading": o.reading, "n_readings": o.readings.size}
+    for axis in (o.contexts, o.states, o.actions, o.readings):
+        if axis is not None and axis.names is not None:
             options.setdefault(f"{axis.what}_names", axis.names)
     try:
         with np.errstate(all="ignore"):
@@ -122,7 +136,7 @@ def build_model(
 
 
 def build_by_step(
-    o: Outcomes, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
+    o: OutcomeTable, step: Ints | None, w: Floats, nu: Floats, horizon: Any, **options: Any
 ) -> LatentMDP:
     """The model of a table whose outcomes have these steps; a smaller horizon takes the first."""
     if step is None:
@@ -142,14 +156,14 @@ def build_by_step(
     full = completed(by_step._replace(states=Axis("state", steps * S, names)))
     back = o._replace(
         context=full.context, state=full.state % S, action=full.action, next=full.next % S,
-        prob=full.prob, reward=full.reward,
+        prob=full.prob, reward=full.reward, reading=full.reading,
     )  # fmt: skip
     model = build_model(back, w, nu, steps, step=full.state // S, **options)
     return model if horizon == steps else model.replace(horizon=horizon)
 
 
-def completed(o: Outcomes) -> Outcomes:
-    """With rows for the states that have none in a context: they stay, with reward 0.
+def completed(o: OutcomeTable) -> OutcomeTable:
+    """Add rows for states that have none in a context: the state stays the same, with reward 0.
 
     An action without rows in all contexts is unavailable; in some of them only it is refused.
     """
@@ -171,13 +185,18 @@ def completed(o: Outcomes) -> Outcomes:
         )
     if len(state) == 0:
         return o
-    stay = (context, state, action, state, np.ones(len(state)), np.zeros(len(state)))
-    columns: list[Any] = [np.concatenate(pair) for pair in zip(o[:6], stay, strict=True)]
-    return Outcomes._make([*columns, o.contexts, o.states, o.actions])
+    stay = {
+        "context": context, "state": state, "action": action, "next": state,
+        "prob": np.ones(len(state)), "reward": np.zeros(len(state)),
+    }  # fmt: skip
+    if o.reading is not None:
+        stay["reading"] = np.zeros(len(state), dtype=np.int64)
+    longer: dict[str, Any] = {k: np.concatenate([getattr(o, k), v]) for k, v in stay.items()}
+    return o._replace(**longer)
 
 
-def check_size(o: Outcomes) -> int:
-    """Refuse sizes that the length of the table does not explain; returns how many rows it may."""
+def check_size(o: OutcomeTable) -> int:
+    """Refuse sizes that are too large for the length of the table; returns the limit."""
     M, S, A = o.sizes
     most = FREE_ROWS + ROWS_PER_LINE * len(o.prob)
     rows = M * S * A
@@ -189,7 +208,7 @@ def check_size(o: Outcomes) -> int:
     return most
 
 
-def _check_actions(o: Outcomes, missing: np.ndarray) -> None:
+def _check_actions(o: OutcomeTable, missing: np.ndarray) -> None:
     """Refuse the first row of `missing (M, S, A)`: other contexts have the action there."""
     if missing.any():
         m, s, a = (int(i) for i in np.argwhere(missing)[0])
@@ -200,8 +219,8 @@ def _check_actions(o: Outcomes, missing: np.ndarray) -> None:
         )
 
 
-def _with_names(text: str, o: Outcomes) -> str:
-    """A refusal of `from_rows` with the table's names beside its numbers."""
+def _with_names(text: str, o: OutcomeTable) -> str:
+    """An error message of `from_rows` with the names in the table beside the numbers."""
     found = re.match(r"[PR]\[m=(\d+), s=(\d+), a=(\d+)\]", text)
     if found is None:
         return text
@@ -235,7 +254,7 @@ def starting_at(model: LatentMDP, start: Any) -> LatentMDP:
     return replaced(model, nu=np.tile(first, (model.M, 1)))
 
 
-def first_states(start: Any, o: Outcomes) -> Floats:
+def first_states(start: Any, o: OutcomeTable) -> Floats:
     """`(M, S)` from one state, or a mapping from states to probabilities, for all contexts."""
     return np.tile(_first_state(start, o.states), (o.contexts.size, 1))
 
@@ -251,7 +270,7 @@ def _first_state(start: Any, states: Axis) -> Floats:
     return _spread("the first state", given, states)
 
 
-def first_probabilities(nu: Any, o: Outcomes) -> Floats:
+def first_probabilities(nu: Any, o: OutcomeTable) -> Floats:
     """`(M, S)` from an array of that shape, or `(S,)` for all contexts."""
     M, S, _ = o.sizes
     found = _numbers("nu", nu)
@@ -261,7 +280,7 @@ def first_probabilities(nu: Any, o: Outcomes) -> Floats:
 
 
 def agreed(given: Floats, place: Ints, size: int) -> tuple[Floats, np.ndarray]:
-    """`(size,)` what the first line of each place says, and `(n,)` where others say otherwise."""
+    """`(size,)` the first value of each place, and `(n,)` where a later value differs."""
     found = np.zeros(size)
     places, first = np.unique(place, return_index=True)
     found[places] = given[first]
@@ -269,7 +288,7 @@ def agreed(given: Floats, place: Ints, size: int) -> tuple[Floats, np.ndarray]:
 
 
 def _spread(name: str, given: Any, axis: Axis) -> Floats:
-    """`(size,)` from an array, or from a mapping (or Series) by label; what is absent is 0."""
+    """`(size,)` from an array, or from a mapping (or Series) by label; missing labels get 0."""
     if not _is_mapping(given):
         values = _numbers(name, given)
         if values.shape != (axis.size,):

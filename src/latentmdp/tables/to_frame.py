@@ -22,6 +22,9 @@ def model_frame(model: "LatentMDP", names: bool = True) -> "pd.DataFrame":
     columns |= _labels(model, names, c["context"], c["state"], c["action"], c["next"])
     if model.readings > 1:
         columns["reading"] = named(model.reading_names if names else None, c["reading"])
+        if names and model.reading_names is not None:  # in their order, not as they appear
+            kinds = list(dict.fromkeys(model.reading_names))
+            columns["reading"] = pd.Categorical(columns["reading"], categories=kinds)
     columns |= {"probability": c["prob"], "reward": c["reward"], "weight": model.w[c["context"]]}
     return pd.DataFrame({**columns, "first": model.nu[c["context"], c["state"]]})
 
@@ -36,8 +39,8 @@ def _labels(
 ) -> dict[str, Any]:
     """The columns of names, or of numbers.
 
-    Whoever reads the table numbers names as they appear. Where that is another order than the
-    model's, or an action is available nowhere, they are categories, which keep all in order.
+    `from_frame` numbers names by first appearance. If that order differs from the model's, or an
+    action is never available, the columns are categories, which keep the order.
     """
     import pandas as pd  # loads slowly
 

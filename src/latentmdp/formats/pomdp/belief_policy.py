@@ -1,12 +1,13 @@
-"""A policy graph for a rule that goes by beliefs and not by steps, as alpha vectors do.
+"""A policy graph for a rule that depends on the belief and not on the step, as alpha vectors do.
 
-The graph grows step by step. Histories with the same belief share a node; there are soon too many
-beliefs, and then similar ones do too: the more alike, the likelier and the earlier they are. The
-rule is asked at the exact belief of each node, given all histories that lead there. So this is a
-policy with a finite memory, which `evaluate` evaluates exactly, and nearly the rule's own.
+The graph grows step by step. Histories with the same belief share a node; when there are too
+many beliefs, similar ones share a node too; likely and early beliefs are merged last. The
+rule is applied to the exact belief of each node, given all histories that lead there. The result is
+a policy with finite memory, close to the rule, which `evaluate` evaluates exactly.
 
-Without a last step the graph grows until all that can still be earned is next to nothing, or for
-`MOST_STEPS` steps. What follows leads back to the nodes of its last layer with the nearest beliefs.
+For an infinite horizon the graph grows until the remaining discounted reward is negligible, or for
+`MOST_STEPS` steps. Later histories lead back to the nodes of its last layer with the nearest
+beliefs.
 """
 
 import math

@@ -1,10 +1,10 @@
-"""What the writers of `.pomdp` and `.pomdpx` share: a latent MDP as a POMDP for other solvers.
+"""A latent MDP as a POMDP for other solvers: shared by the writers of `.pomdp` and `.pomdpx`.
 
-The context is hidden and stays. Those solvers have no horizon, so the step is counted in the state,
-and after the last one nothing is earned any more. Observed rewards are part of what is seen: a
-state is written once for every reward with which it can be entered. The best value of the POMDP is
-that of the model. Neither format knows unavailable actions: such an action does what the first
-available one of its state does.
+The context is a hidden constant. Those solvers have no horizon, so the state contains the step, and
+all rewards after the last step are 0. Observed rewards are part of the observation: a state is
+written once for every reward with which it can be entered. The optimal value of the POMDP is that
+of the model. Neither format has unavailable actions: such an action is a copy of the first
+available one of its state.
 """
 
 import re
@@ -26,7 +26,7 @@ RESERVED = (
 
 
 class Export:
-    """A model with names for everything and its states as they are seen."""
+    """A model with names for everything, and its states together with the observed rewards."""
 
     def __init__(self, model: LatentMDP) -> None:
         self.model = model
@@ -63,7 +63,7 @@ class Export:
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def count(self) -> int:
-        """How many outcomes all rows have."""
+        """The number of outcomes of all rows."""
         per_state = np.diff(self.model.indptr).reshape(self.model.M, self.model.S, -1).sum((0, 2))
         return int(per_state[self.state].sum())
 
@@ -87,7 +87,7 @@ def plain_names(names: tuple[str, ...] | None, letter: str, count: int) -> list[
 
 
 def not_in_pomdp(model: LatentMDP) -> list[str]:
-    """What neither format holds of this model."""
+    """The parts of this model that neither format can store."""
     lost = [name for name in ("layout", "allowed") if getattr(model, name) is not None]
     return lost + ["units"] * bool(model.units)
 

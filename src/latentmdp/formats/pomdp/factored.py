@@ -1,4 +1,4 @@
-"""A POMDP given by variables, as in `.pomdpx`, and all its states in one list made of it.
+"""A POMDP given by variables, as in `.pomdpx`, and its conversion to one list of states.
 
 Every variable has its own table: the first value, the next value given the action and variables of
 the same or the previous step, an observation given the action and the current variables. Rewards
@@ -30,7 +30,7 @@ class StateVariable(Variable):
 
 
 @dataclass(frozen=True)
-class Table:
+class VariableTable:
     """The distribution of `variable` given its parents, or, without one, a reward."""
 
     variable: str
@@ -41,16 +41,16 @@ class Table:
 
 @dataclass
 class Factored:
-    """What a `.pomdpx` file says; tables by their variable's name."""
+    """The contents of a `.pomdpx` file; tables by the name of their variable."""
 
     states: list[StateVariable] = field(default_factory=list)
     actions: dict[str, Sequence[str]] = field(default_factory=dict)
     observations: dict[str, Sequence[str]] = field(default_factory=dict)
     discount: float | None = None
-    first: dict[str, Table] = field(default_factory=dict)  # by name
-    next: dict[str, Table] = field(default_factory=dict)  # by next_name
-    seen: dict[str, Table] = field(default_factory=dict)
-    rewards: list[Table] = field(default_factory=list)
+    first: dict[str, VariableTable] = field(default_factory=dict)  # by name
+    next: dict[str, VariableTable] = field(default_factory=dict)  # by next_name
+    seen: dict[str, VariableTable] = field(default_factory=dict)
+    rewards: list[VariableTable] = field(default_factory=list)
 
 
 class JointValues(Sequence[str]):
@@ -137,7 +137,7 @@ def _split(index: Ints, variables: Mapping[str, Sequence[str]]) -> dict[str, Int
 
 
 def _joined(
-    tables: list[Table], given: Values, count: int, allowance: Allowance, repairs: Repairs
+    tables: list[VariableTable], given: Values, count: int, allowance: Allowance, repairs: Repairs
 ) -> tuple[dict[str, Ints], Ints, Floats]:
     """All joint values of the tables' variables in each of `count` cases.
 
@@ -157,7 +157,7 @@ def _joined(
     return found, case, prob
 
 
-def _matrix(table: Table, allowance: Allowance, repairs: Repairs) -> Csr:
+def _matrix(table: VariableTable, allowance: Allowance, repairs: Repairs) -> Csr:
     """The table's rows as checked probabilities."""
 
     def name_of_row(row: int) -> str:
@@ -169,10 +169,10 @@ def _matrix(table: Table, allowance: Allowance, repairs: Repairs) -> Csr:
     return distributions(table.rules.expand(allowance, what), name_of_row, repairs)
 
 
-def _parents_first(tables: list[Table]) -> list[Table]:
+def _parents_first(tables: list[VariableTable]) -> list[VariableTable]:
     """The tables in an order in which each comes after its parents among them."""
     left = {table.variable: table for table in tables}
-    ordered: list[Table] = []
+    ordered: list[VariableTable] = []
     while left:
         free = [t for t in left.values() if not any(p in left for p in t.parents)]
         if not free:
@@ -186,7 +186,7 @@ def _parents_first(tables: list[Table]) -> list[Table]:
 
 
 def _informative(model: Factored, allowance: Allowance, repairs: Repairs) -> list[str]:
-    """The observations that can say something about what is hidden, or that rewards depend on."""
+    """The observations that can depend on hidden variables, or that rewards depend on."""
     hidden = {v.next_name for v in model.states if not v.is_seen}
     for_rewards = {name for table in model.rewards for name in table.parents}
     return [
@@ -196,7 +196,9 @@ def _informative(model: Factored, allowance: Allowance, repairs: Repairs) -> lis
     ]
 
 
-def _depends(table: Table, variables: set[str], allowance: Allowance, repairs: Repairs) -> bool:
+def _depends(
+    table: VariableTable, variables: set[str], allowance: Allowance, repairs: Repairs
+) -> bool:
     """Whether the distribution is not the same for all values of some of the variables."""
     axes = [i for i, parent in enumerate(table.parents) if parent in variables]
     if not axes or table.rules.sizes[-1] == 1:

@@ -1,9 +1,9 @@
-"""The latent MDPs among POMDPs: what is hidden stays, what moves is seen.
+"""POMDPs that are latent MDPs: the hidden part never changes, and the rest is observed.
 
-States fall into classes between which no transition leads. Whoever knows the class must know the
-state from what was seen last (the label): then a class and a label make a state, the classes are
-the contexts of a latent MDP, and the labels its states. A noisy reading of something that stays is
-part of the label, so it needs no special case.
+States are divided into classes without transitions between them. Within a class, the last
+observation (the label) must determine the state: then the classes are the contexts of a latent MDP,
+and the labels its states. A noisy reading of a constant is part of the label, so it needs no
+special case.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Classes:
 
 
 def find_classes(p: Pomdp, allowance: Allowance) -> Classes:
-    """The classes of a POMDP, or a sentence that names what moves unseen."""
+    """The classes of a POMDP; ModelError names a hidden variable that changes."""
     found = _by_variables(p, allowance) or _by_components(p, allowance)
     return found or _by_first_states(p, allowance)
 
@@ -116,7 +116,7 @@ class _Moves:
 
 
 class _Reach:
-    """Which states can follow on others, sooner or later; cost in proportion to what is found."""
+    """The states that can be reached from others; the cost is proportional to their number."""
 
     def __init__(self, p: Pomdp) -> None:
         moves = _Moves(p)
@@ -127,7 +127,7 @@ class _Reach:
         self.reached = np.zeros(p.S, dtype=bool)
 
     def of(self, first: Ints) -> Ints:
-        """The first states and all that can follow."""
+        """The first states and all states that can be reached from them."""
         found, new = [first], first
         self.reached[first] = True
         while len(new):

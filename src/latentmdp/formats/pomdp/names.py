@@ -13,7 +13,7 @@ WILDCARDS = ("*", "_")
 
 
 class Numbered(Sequence[str]):
-    """The names `s0, s1, ...` of so many things, without a list of them."""
+    """The names `s0, s1, ...`, which are not stored as a list."""
 
     def __init__(self, prefix: str, count: int) -> None:
         self.prefix, self.length = prefix, count

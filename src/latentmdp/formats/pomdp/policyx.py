@@ -1,7 +1,7 @@
-"""SARSOP's `.policyx`: alpha vectors, read as the policy that plays the action of the best one.
+"""SARSOP's `.policyx`: alpha vectors, read as the policy that plays the action of the best vector.
 
-A vector has a number for every joint value of what is hidden, an action, and `obsValue`, the joint
-value of the fully observable variables for which it counts.
+A vector has a number for every joint value of the hidden variables, an action, and `obsValue`, the
+joint value of the fully observable variables to which it applies.
 """
 
 from math import isfinite

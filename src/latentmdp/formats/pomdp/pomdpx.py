@@ -7,7 +7,7 @@ they are decision diagrams. What is said last holds, what is not said is 0.
 
 from latentmdp.errors import ModelError
 from latentmdp.formats.pomdp.decision_diagram import Diagram, DiagramTable, Node, Shorthand
-from latentmdp.formats.pomdp.factored import Factored, StateVariable, Table, flatten
+from latentmdp.formats.pomdp.factored import Factored, StateVariable, VariableTable, flatten
 from latentmdp.formats.pomdp.flat import Pomdp
 from latentmdp.formats.pomdp.names import Names, Numbered
 from latentmdp.formats.pomdp.pomdpx_entries import Entries, finite
@@ -58,7 +58,7 @@ class _Reader:
         self.values: dict[str, Names] = {}  # by variable, both names of a state variable
         self.rewards: set[str] = set()
         self.texts: dict[str, str] = {}  # of the element that is being read
-        self.open_table: Table | None = None
+        self.open_table: VariableTable | None = None
         self.diagram: Diagram | None = None
         self.diagrams: list[Diagram] = []
         self.templates: dict[str, Diagram] = {}
@@ -192,7 +192,7 @@ class _Reader:
         self.kind, self.diagram, self.templates = kind, None, {}
         names = tuple(self.values[parent].names for parent in parents)
         rules = Rules([len(axis.names) for axis in self.axes.values()], self.allowance)
-        self.open_table = Table(variable, parents, names, rules)
+        self.open_table = VariableTable(variable, parents, names, rules)
         self.entries = Entries(rules, self.axes, is_reward)
 
     def _known_parents(self, variable: str) -> set[str]:

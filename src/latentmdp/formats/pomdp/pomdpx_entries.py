@@ -1,4 +1,4 @@
-"""Entries of a table in `.pomdpx`, made into rules: many that are alike at once.
+"""Entries of a table in `.pomdpx` as rules; many similar entries are converted at once.
 
 An entry has an instance, the values of the table's parents and of its variable, and numbers: one,
 or, where `-` stands in the instance, one for every value there.
@@ -57,7 +57,7 @@ class Entries:
         self.waiting = []
 
     def _add_alike(self, listed: tuple[int, ...], entries: list[_Entry]) -> bool:
-        """All entries at once, if they are plain numbers and none is said twice; else nothing."""
+        """All entries at once if they are plain numbers without duplicates; else nothing."""
         sizes, n = self.rules.sizes, len(entries)
         each = prod(sizes[i] for i in listed)
         words = [entry.numbers.split() for entry in entries]
@@ -126,7 +126,7 @@ class Entries:
 
 
 def finite(text: str, what: str) -> float:
-    """The number that a text is, or a refusal."""
+    """The number in a text; ModelError if it is not a finite number."""
     try:
         value = float(text)
     except ValueError:

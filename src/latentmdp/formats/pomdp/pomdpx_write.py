@@ -1,4 +1,4 @@
-"""Write a latent MDP as `.pomdpx`: variables `state` and `step`, which are seen, and `context`.
+"""Write a latent MDP as `.pomdpx`: the observed variables `state` and `step`, and `context`.
 
 One entry per outcome, whatever the horizon.
 """
@@ -62,7 +62,7 @@ def _lines(e: Export) -> Iterator[str]:
 
 
 def _first_tables(e: Export, steps: list[str]) -> Iterator[str]:
-    """What is seen comes first and the context may depend on it: SARSOP asks for this order."""
+    """The observed variables first, since the context may depend on them: as SARSOP needs it."""
     w, nu = e.model.w, e.model.nu
     first = [e.looks[v] for v in e.first]
     if (nu == nu[0]).all():
@@ -91,7 +91,7 @@ def _transitions(e: Export) -> Iterator[tuple[str, float]]:
 
 
 def _rewards(e: Export, steps: list[str]) -> Iterator[tuple[str, float]]:
-    """Rewards of all steps, and then none in the last one: what is said last holds."""
+    """Rewards of all steps, then 0 for the last one: the last entry applies."""
     on_transitions = e.model.rewards_on_transitions
     step = "* " * e.is_finite
     for m, v, a, row in e.rows():

@@ -1,8 +1,8 @@
 """Latent MDPs from files of POMDPs: `.pomdp` (Cassandra) and `.pomdpx` (SARSOP).
 
-`hidden_static` finds the contexts and what is seen of the states. Nothing is seen of the first
-state but the variables that are fully observable. If a class can start in several states that look
-alike, each of them is a context of its own: it stays as well.
+`hidden_static` finds the contexts and the observed part of the states. Of the first state only the
+fully observable variables are seen. If a class can start in several states with the same
+observation, each of them is a context of its own.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,12 @@ ROWS_AT_A_TIME = 1 << 17
 
 
 def load_pomdp(path: PathLike, options: Options) -> LatentMDP:
-    """The latent MDP in a `.pomdp` file; without a last step unless told, rewards are hidden."""
+    """The latent MDP in a `.pomdp` file; by default with an infinite horizon, rewards hidden."""
     return _latent_mdp_in(path, read_pomdp_text, options)
 
 
 def load_pomdpx(path: PathLike, options: Options) -> LatentMDP:
-    """The latent MDP in a `.pomdpx` file; without a last step unless told, rewards are hidden."""
+    """The latent MDP in a `.pomdpx` file; by default with an infinite horizon, rewards hidden."""
     return _latent_mdp_in(path, read_pomdpx, options)
 
 
@@ -49,7 +49,7 @@ def _latent_mdp_in(path: PathLike, read: Callable[..., Pomdp], options: Options)
 
 
 def chosen_horizon(options: Options, discount: float) -> int:
-    """The horizon that the caller gave; POMDP files hold none, and mean an infinite one."""
+    """The horizon that the caller gave; POMDP files have none, so the default is infinite."""
     if options.horizon is not None:
         return options.horizon
     if discount >= 1.0:
@@ -61,7 +61,7 @@ def chosen_horizon(options: Options, discount: float) -> int:
 
 
 def latent_mdp(pomdp: Pomdp, options: Options, allowance: Allowance) -> LatentMDP:
-    """The POMDP as a latent MDP, or a sentence that names what moves unseen."""
+    """The POMDP as a latent MDP; ModelError names a hidden variable that changes."""
     contexts = _contexts(pomdp, find_classes(pomdp, allowance), allowance)
     return _built(pomdp, contexts, options, allowance)
 

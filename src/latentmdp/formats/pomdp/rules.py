@@ -1,7 +1,7 @@
-"""Tables as POMDP files give them: rules with wildcards, of which the last one that fits holds.
+"""Tables as POMDP files give them: rules with wildcards; the last rule that matches applies.
 
-`Rules` is a function of a few whole numbers (action, state, next state, ...), 0 where nothing is
-said. A rule fixes some of the numbers and leaves the others open. Rules are kept as they were
+`Rules` is a function of a few whole numbers (action, state, next state, ...), 0 where no rule
+matches. A rule fixes some of the numbers and leaves the others open. Rules are kept as they were
 given, so that memory is in proportion to the file: `lookup` finds values at given places, `expand`
 lists all that is not 0 and counts first.
 """
@@ -40,7 +40,7 @@ def digits(index: Ints, sizes: Sequence[int]) -> list[Ints]:
 
 
 class Allowance:
-    """How many numbers a file may unfold into; asked before memory is taken."""
+    """The number of values that a file may expand to; checked before memory is allocated."""
 
     def __init__(self, file_bytes: int) -> None:
         self.file_bytes = file_bytes
@@ -48,12 +48,12 @@ class Allowance:
         self.spent = 0
 
     def spend(self, count: int, what: str) -> None:
-        """So many numbers more, of all that is kept."""
+        """Count more numbers that stay in memory."""
         self.spent += count
         self.check(self.spent, what)
 
     def less(self, count: int) -> "Allowance":
-        """What is left after so many numbers."""
+        """The allowance that is left after these numbers."""
         left = Allowance(self.file_bytes)
         left.most = self.most - count
         return left
@@ -149,7 +149,7 @@ class Rules:
     def add_part(
         self, place: Sequence[int], listed: Sequence[int], first: int, values: Floats
     ) -> None:
-        """What is not 0 of a block, from entry `first` on (for a block that comes in parts)."""
+        """The nonzero values of a block, from entry `first` on (for a block in parts)."""
         (at,) = np.nonzero(values)
         sizes = [self.sizes[i] for i in listed]
         index = np.unravel_index(at + first, sizes) if listed else ()
@@ -173,7 +173,7 @@ class Rules:
         return found
 
     def expand(self, allowance: Allowance, what: str) -> Csr:
-        """All that is not 0, as a matrix: the last number is the column, the others the row."""
+        """The nonzero values as a matrix: the last number is the column, the others the row."""
         n_rows, n_columns = prod(self.sizes[:-1]), self.sizes[-1]
         groups = self._groups()
         counts = [len(group.key) * prod(self._open(mask)) for mask, group in groups.items()]
@@ -207,7 +207,7 @@ class Rules:
         return Csr(start, column[last], value[last])
 
     def _groups(self) -> dict[tuple[bool, ...], _Group]:
-        """The rules by what they fix; of those for one place the last."""
+        """The rules by the numbers that they fix; of several for one place the last."""
         merged = {}
         for mask, parts in self._given.items():
             key = np.concatenate([part.key for part in parts])
@@ -233,7 +233,7 @@ class Rules:
 
 
 def _last_of_each(key: Ints, order: Ints) -> Ints:
-    """Where the newest entry of each key stands, keys ascending."""
+    """The position of the newest entry of each key, keys ascending."""
     if (np.diff(key) > 0).all():
         return np.arange(len(key))
     sorted_ = np.lexsort((order, key))

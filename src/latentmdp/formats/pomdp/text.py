@@ -10,7 +10,8 @@
     O: listen : * uniform                   # uniform, identity, reset; * is everything
     R: open : left : * : * -100
 
-What is said last holds, what is not said is 0. Without `observations` the state itself is seen.
+The last statement about an entry applies; entries without one are 0. Without `observations` the
+state itself is observed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,7 @@ def read_pomdp_text(
 
 
 class _Reader:
-    """Reads statement by statement; `words` knows the line for whatever is refused."""
+    """Reads statement by statement; `words` knows the line for error messages."""
 
     def __init__(self, words: Words, discount: float | None, repairs: Repairs) -> None:
         self.words, self.discount, self.repairs = words, discount, repairs
@@ -206,7 +207,7 @@ class _Reader:
             self.pending[table] = [[] for _ in self.pending[table]]
 
     def _values(self, table: str, place: list[int]) -> None:
-        """What follows the names of a statement: numbers, or a word for them."""
+        """The values of a statement: numbers, or a keyword such as `uniform`."""
         rules = self.rules[table]
         sizes = rules.sizes
         open_ = list(range(len(place), len(sizes)))

@@ -1,7 +1,7 @@
 """Write a latent MDP as `.pomdp`: states are named context-state-step, one line per outcome.
 
-In a POMDP nothing is seen before the first action. Unless the first state is the same for sure, it
-is shown in a step of its own, in which nothing is earned; rewards make up for its discount.
+A POMDP has no observation before the first action. Unless there is only one first state, an
+additional step without reward shows it; rewards compensate for the discount of that step.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def save_pomdp(model: LatentMDP, path: PathLike) -> None:
 
 
 def first_state_is_known(model: LatentMDP) -> bool:
-    """Whether all contexts start in the same state, for sure."""
+    """Whether all contexts start in the same single state."""
     return bool((model.nu == model.nu[0]).all() and model.nu[0].max() == 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The words of a text file, read piece by piece, with the line of whatever is refused.
+"""The words of a text file, read piece by piece; errors name the line.
 
 Words are separated by white space; a colon is a word of its own; `#` starts a comment. Words are
 UTF-8; comments may be in any encoding, as they are in published files.
@@ -29,7 +29,7 @@ Cells = dict[str, list[list[Any]]]  # by statement: its names' numbers, column b
 
 @contextmanager
 def file_words(path: PathLike) -> Iterator["Words"]:
-    """The words of a file; a refusal names the file."""
+    """The words of a file; errors name the file."""
     with opened(path) as file:
         try:
             yield Words(file)
@@ -40,7 +40,7 @@ def file_words(path: PathLike) -> Iterator["Words"]:
 
 
 class _Floats(dict[str, float]):
-    """The number that a word stands for; short ones, which come often, are kept."""
+    """The number that a word stands for; short words are cached, since they are frequent."""
 
     def __missing__(self, word: str) -> float:
         value = float(word)
@@ -69,7 +69,7 @@ class Words:
         self._is_wrong = False  # what is wrong with the next line is to be said
 
     def ahead(self, count: int) -> str | None:
-        """The word after `count` others, without taking it; None behind the end."""
+        """The word after `count` others, without taking it; None after the end of the file."""
         while True:
             left = count + self._column
             for row in range(self._row, len(self._lines)):
@@ -91,7 +91,7 @@ class Words:
         return word
 
     def take_colon(self, after: str) -> None:
-        """A colon, or a refusal."""
+        """Take a colon; anything else is an error."""
         word = self.take()
         if word != ":":
             raise ModelError(f"a colon must follow {after[:80]!r}; found {word[:80]!r}")
@@ -101,7 +101,7 @@ class Words:
         return float(next(self.numbers(1, what))[1][0])
 
     def numbers(self, count: int, what: str) -> Iterator[tuple[int, Floats]]:
-        """So many numbers, in parts: how many came before, and the part."""
+        """Take `count` numbers, in parts: the number of those before, and the part."""
         done = 0
         while done < count:
             if self.ahead(0) is None:
@@ -170,14 +170,14 @@ class Words:
 
     @contextmanager
     def naming_lines(self) -> Iterator[None]:
-        """Refusals inside get the line of the last word taken."""
+        """Errors raised inside get the line of the last word taken."""
         try:
             yield
         except ModelError as error:
             raise ModelError(f"line {self._last_line}: {error}") from None
 
     def _take_many(self, most: int) -> list[str]:
-        """Words of this piece, at most so many."""
+        """A limited number of words of this piece."""
         lines, words = self._lines, self._lines[self._row][self._column :]
         while len(words) < most and self._row + 1 < len(lines):
             self._row += 1
@@ -219,7 +219,7 @@ class Words:
         return True
 
     def _append(self, rows: list[list[str]]) -> None:
-        """More lines behind those that are left; the first one may go on where the last ended."""
+        """Append lines to those that are left; the first may continue the last one."""
         self._lines = [self._lines[self._row][self._column :], *self._lines[self._row + 1 :]]
         self._numbers = self._numbers[self._row :]
         self._row = self._column = 0

@@ -31,7 +31,7 @@ Attributes = dict[str, str]
 
 
 class PlacedError(ModelError):
-    """A refusal that names its line already."""
+    """An error whose message names the line already."""
 
 
 class XmlStream:
@@ -66,7 +66,7 @@ class XmlStream:
         return self._lines_above + self._parser.CurrentLineNumber
 
     def read(self, path: PathLike) -> None:
-        """Read a file; what is refused is refused with its name and line."""
+        """Read a file; errors name the file and the line."""
         with opened(path) as file:
             first = file.read(2)
             file.seek(0)
@@ -140,7 +140,7 @@ class XmlStream:
             self.on_start(name, attributes)
 
     def _known(self, name: str) -> str:
-        """What may stand inside an element, in words."""
+        """The elements that an element may contain, for error messages."""
         children = self.children.get(name, ())
         return f"which may have <{'>, <'.join(children)}>" if children else "which has no elements"
 
