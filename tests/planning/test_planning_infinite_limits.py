@@ -134,13 +134,19 @@ def test_the_end_is_measured_early_and_again():
     assert reserve.needed() == pytest.approx((SETTINGS.reserve_factor + tidy) * 0.01)
     nodes[0] = 100_000
     assert reserve.needed() == pytest.approx((SETTINGS.reserve_factor + tidy) * 0.1)
-    nodes[0] = 19_000
+    assert not reserve.is_due()  # 0.04 s have passed since
+    budget.looks += 10
+    budget.work = 100
+    assert reserve.is_due()
+    reserve.measure(0.01, Written(None, 50_000))
+    budget.looks += 10
+    budget.work = 199
     assert not reserve.is_due()
-    nodes[0] = 20_000
+    budget.work = 200
     assert reserve.is_due()
     reserve.longest_round, reserve.for_baselines = 0.5, 0.25
     assert reserve.needed() > 0.75
     assert reserve.reason() == ""
-    budget.looks = 910  # 9.1 s of 10 s
+    budget.looks = 920  # 9.2 s of 10 s
     assert reserve.reason() == "time"
     assert not reserve.has_more()

@@ -48,7 +48,7 @@ class TimeReserve:
         self.grows_with, self.unit_seconds, self.share = grows_with, unit_seconds, share
         self.small = small  # size of a policy that takes no time
         self.measured = 0  # `grows_with()` when a policy was last written
-        self.last = 0.0  # seconds that this took
+        self.last, self.ended, self.work = 0.0, 0.0, 0  # seconds for this, and time and work then
         self.longest_round = 0.0  # of the search, between two looks at the clock
         self.for_baselines = 0.0  # seconds for `safeguard.py`
 
@@ -79,15 +79,18 @@ class TimeReserve:
 
     def is_due(self) -> bool:
         """Whether to write a policy now, to measure it."""
-        s, passed, size = self.settings, self.budget.seconds, self.grows_with()
-        if self.budget.time_limit is None or passed < s.first_measured * self.budget.time_limit:
+        s, budget, passed = self.settings, self.budget, self.budget.seconds
+        if budget.time_limit is None or passed < s.first_measured * budget.time_limit:
             return False
-        affordable = self.unit_seconds * self.share * size <= s.measuring_share * passed
-        return affordable and size >= s.measured_growth * self.measured
+        if not self.measured:
+            return self.unit_seconds * self.share * self.grows_with() <= s.measuring_share * passed
+        rested = passed - self.ended >= self.last / s.measuring_share
+        return rested and budget.work >= s.measured_growth * self.work
 
     def measure(self, seconds: float, written: Written) -> None:
         """A policy took so long to write and evaluate."""
-        self.last, self.measured = seconds, max(self.grows_with(), 1)
+        self.last, self.ended, self.work = seconds, self.budget.seconds, self.budget.work
+        self.measured = max(self.grows_with(), 1)
         share = written.size / self.measured
         self.share = max(self.share, share) if written.shortage else share
         unit = seconds / max(written.size, self.small, 1)
@@ -112,6 +115,7 @@ class Driver:
         self.budget, self.settings = reserve.budget, reserve.settings
         self.policy: PolicyGraph | None = None
         self.lower, self.shortage = -np.inf, ""
+        self.state: tuple[float, ...] = ()  # of the search when its policy was last written
         self.large = np.inf  # a search of more bytes has its policy written
 
     def run(self, ceiling: float = np.inf) -> tuple[str, float]:
@@ -183,6 +187,10 @@ class Driver:
         depends on the clock, and equal work must give equal plans.
         """
         (low, high), began = self.search.bounds, self.budget.seconds
+        state = self.search.work, low, high
+        if state == self.state and not self.shortage:
+            return  # it was just written to be measured
+        self.state = state
         spare = self.allowed.gap(high) - (high - low)
         written = self.write(max(0.5 * spare, 0.01 * (high - low)))
         self.shortage = written.shortage

@@ -19,8 +19,8 @@ class PlanningSettings:
     least_unit_seconds: float = 2e-7  # ... at least: large policies take longer per node
     controller_seconds: float = 4e-6  # to write and evaluate a controller's node, per context
     first_measured: float = 0.05  # of the time limit: then a policy is written to measure that
-    measured_growth: float = 2.0  # a search grown by this factor is measured again, if that takes
-    measuring_share: float = 0.1  # no more than this share of the time so far
+    measured_growth: float = 2.0  # measured again when work has grown by this factor, and time so
+    measuring_share: float = 0.1  # that measuring takes about this share of it
     reserve_factor: float = 1.5  # kept back: this many times what writing and evaluating takes,
     # and at most this share of the time limit, before and after the first measurement
     most_kept_back: tuple[float, float] = (0.5, 0.8)

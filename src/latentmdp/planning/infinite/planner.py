@@ -54,7 +54,7 @@ def plan_infinite(
     >>> model = make("garnet:contexts=2,states=3,actions=2,branching=2,horizon=9,shared_support=1")
     >>> found = plan_infinite(model.replace(discount=0.9, horizon=math.inf), Limits(gap=0.001))
     >>> found.status, found.policy.stationary, found.upper - found.lower <= 0.001 * found.upper
-    ('gap', True, True)
+    ('optimal', True, True)
     """
     if method not in INFINITE_METHODS:
         raise ModelError(
