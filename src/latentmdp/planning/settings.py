@@ -121,7 +121,7 @@ class PlanningSettings:
     kicks: int = 20  # in a row that gain nothing before ascent is done
     more_kicks: int = 2_000_000  # where a proof follows: this over a sweep's backups
     weight_blur: float = 3.0  # standard deviation of the logarithm of a kick's weights
-    shaken_share: float = 0.1  # of the steps and states: they get random actions in a kick
+    shaken_share: float = 0.1  # of the table: it gets random actions in a kick
     evaluation_factor: int = 5  # the last evaluation takes at most this many of a table's
     turn_work: int = 1_000  # row backups that take as long as a turn itself
     memory_unit: int = 100  # row backups that take as long as a unit of planning with memory
@@ -144,9 +144,7 @@ class PlanningSettings:
     level_jump_nodes: int = 500_000  # the last level is tried at once if it should take fewer
 
     # ---- Markov policies without a last step: `python benchmarks/plan_infinite.py`
-    infinite_shaken_share: float = 0.2  # of the states: they get random actions in a kick
-    infinite_markov_safety: float = 1e-14  # added to bounds for rounding, relative to the largest
-    infinite_memory_work: int = 200_000  # units of the history planner for its bound
+    infinite_markov_safety: float = 1e-14  # `infinite_safety` for bounds without interpolation
     bound_sweeps: int = 200  # of a branch's bound, at most
     most_open: int = 200_000  # branches that wait
     branch_tries: int = 50  # branches whose tables are climbed from

@@ -194,7 +194,7 @@ class _Planner(BoundTracker):
         failures = 0
         while failures < self.settings.kicks:
             before, table = self.lower, self.table.copy()
-            share = max(self.settings.infinite_shaken_share, 1.5 / self.model.S)
+            share = max(self.settings.shaken_share, 1.5 / self.model.S)
             hit = self.random.random(self.model.S) < share
             table[hit] = self.random.integers(0, self.model.A, int(hit.sum()))
             self.climb(table)
@@ -208,7 +208,7 @@ class _Planner(BoundTracker):
         left = self.budget.left
         limits = Limits(
             self.settings.memory_gap, None if left is None else max(0.5 * left, 1e-3),
-            self.memory_units(self.settings.infinite_memory_work), max(self.memory // 2, 1),
+            self.memory_units(self.settings.memory_work), max(self.memory // 2, 1),
             self.end_memory,
         )  # fmt: skip
         hidden = self.model.replace(observe_rewards=False)
