@@ -4,11 +4,13 @@ Tiny models reach what large ones do: arrays that grow, pieces between two looks
 and finer grids, the change from one search to the other.
 """
 
+import itertools
 from dataclasses import replace
 
 import brute
 import numpy as np
 import pytest
+from stationary_brute import endless
 from strategies import random_model
 
 import latentmdp as lm
@@ -141,3 +143,45 @@ def test_all_sizes_of_markov_plans_moved_to_their_ends():
         changed = {name: values[end] for name, values in MARKOV_ENDS.items()}
         check_markov_plans(3 + end, 15, changed)
         check_markov_plans(4 + end, 15, changed, work=3_000)
+
+
+# ---------------------------------------------------------------------- infinite horizons
+
+INFINITE_ENDS = {
+    "first_nodes": 1,
+    "first_room": 1,
+    "grid_piece_cost": 1,
+    "least_quantum": 1,
+    "default_evaluations": 1,
+    "infinite_sweeps": 1,
+    "infinite_corner_rounds": 1,
+    "infinite_grid_share": 1.0,
+    "infinite_node_share": 1.0,
+    "most_tidied": 0,
+    "kicks": 1,
+    "shaken_share": 1.0,
+    "memory_work": 1,
+    "bound_sweeps": 1,
+    "branch_tries": 0,
+    "most_open": 1,
+}
+
+
+@pytest.mark.parametrize("name", [*INFINITE_ENDS, "all"])
+def test_sizes_of_infinite_plans_moved_to_their_ends(name):
+    changed = INFINITE_ENDS if name == "all" else {name: INFINITE_ENDS[name]}
+    settings, rng = replace(SETTINGS, **changed), np.random.default_rng(len(name))
+    for _ in range(4):
+        model = endless(rng, M=3, S=3, A=2, discounts=(0.8,), observe=True)
+        exact = lm.plan(model, gap=1e-6, time_limit=60.0)
+        tables = itertools.product(range(model.A), repeat=model.S)
+        values = [lm.evaluate(model, lm.PolicyGraph.from_table(t, stationary=True)) for t in tables]
+        best = max(value.value for value in values)
+        for work in (1, 2_000, 200_000):
+            limits = Limits(1e-4, time=60.0, work=work)
+            found = plan_within(model, "history", limits, settings)
+            assert found.lower - TOLERANCE <= exact.upper
+            assert exact.lower <= found.upper + TOLERANCE
+            assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-9)
+            found = plan_within(model, "markov", limits, settings)
+            assert found.lower - TOLERANCE <= best <= found.upper + TOLERANCE
