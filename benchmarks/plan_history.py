@@ -16,6 +16,7 @@ from pathlib import Path
 
 import latentmdp as lm
 from latentmdp.planning.history.planner import plan_history
+from latentmdp.planning.limits import Limits
 from latentmdp.planning.search_result import SearchResult
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "planning"
@@ -55,7 +56,7 @@ def measure(
     seconds = []
     for _ in range(repeat):
         begun = time.process_time()
-        plan = plan_history(model, gap=gap, time_limit=time_limit)
+        plan = plan_history(model, Limits(gap, time=time_limit))
         seconds.append(time.process_time() - begun)
     return min(seconds), plan
 
@@ -78,7 +79,7 @@ def draw(path: str) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9, 5), layout="constrained", sharex="col")
     for (top, bottom), name in zip(axes.T, ("garnet_supR", "maze_n10_M16"), strict=True):
         model = lm.load(DATA / f"{name}.npz", observe_rewards=False)
-        plan = plan_history(model, gap=0.001, time_limit=60.0)
+        plan = plan_history(model, Limits(0.001, time=60.0))
         seconds, _, lower, upper = zip(*plan.history, strict=True)
         top.fill_between(seconds, lower, upper, alpha=0.25)
         top.plot(seconds, upper, label="upper")
@@ -120,7 +121,7 @@ def main() -> None:
             "| model | seconds | lower | upper | gap | beliefs' nodes |\n|---|---|---|---|---|---|"
         )
         for name, spec in FRONTIER.items():
-            plan = plan_history(make(spec), gap=0.001, time_limit=options.frontier)
+            plan = plan_history(make(spec), Limits(0.001, time=options.frontier))
             gap = 100 * (plan.upper - plan.lower) / abs(plan.upper)
             print(
                 f"| {name} | {plan.history[-1][0]:.0f} ({plan.status}) | {plan.lower:.5f} "

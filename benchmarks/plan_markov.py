@@ -15,7 +15,7 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.planning import baselines
-from latentmdp.planning.markov.coordinate_ascent import Climber
+from latentmdp.planning.markov.coordinate_ascent import CoordinateAscent
 from latentmdp.planning.markov.view import markov_view
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -72,7 +72,7 @@ def riverswim(folder: Path) -> None:
 
         def ascent(train: Any = train, view: Any = view) -> np.ndarray:
             table = baselines.action_table("wsu", train)
-            for _ in Climber(view).climb(table, view.start, 200):
+            for _ in CoordinateAscent(view).climb(table, view.start, 200):
                 pass
             return table
 

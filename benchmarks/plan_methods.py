@@ -17,6 +17,7 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.planning.history.planner import plan_history
+from latentmdp.planning.limits import Limits
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 CONSTANT = 0.005
@@ -95,7 +96,7 @@ def seconds(model: lm.LatentMDP, gap: float, method: str, most: float) -> float 
             if time.process_time() - begun > most:
                 raise KeyboardInterrupt
 
-        plan = plan_history(model, gap=gap, method=method, progress=stop)
+        plan = plan_history(model, Limits(gap, progress=stop), method=method)
         took = time.process_time() - begun
         if plan.status not in ("gap", "optimal"):
             return least
@@ -112,8 +113,8 @@ def main() -> None:
     options = parser.parse_args()
     for method in ("layers", "grid"):  # compile
         for gap in (0.5, 0.1, None):
-            plan_history(adaptive(0, horizon=6), gap=gap, method=method)
-            plan_history(lm.make("maze:size=3,goals=2,horizon=4"), gap=gap, method=method)
+            plan_history(adaptive(0, horizon=6), Limits(gap), method=method)
+            plan_history(lm.make("maze:size=3,goals=2,horizon=4"), Limits(gap), method=method)
     print("| model | gap | layers (s) | grid (s) | auto (s) | ratio |\n|---|---|---|---|---|---|")
     worst = 0.0
     for name, make in models():

@@ -16,8 +16,8 @@ import pytest
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.planning.history.planner import HISTORY_METHODS
-from latentmdp.planning.infinite.markov import STATIONARY_MARKOV_METHODS
-from latentmdp.planning.infinite.planner import STATIONARY_METHODS
+from latentmdp.planning.infinite.markov import INFINITE_MARKOV_METHODS
+from latentmdp.planning.infinite.planner import INFINITE_METHODS
 from latentmdp.planning.markov.planner import MARKOV_METHODS
 from latentmdp.runtime.kernel_cache import compiling
 
@@ -83,8 +83,8 @@ def test_all_methods_keep_the_limit(name, discount):
     model = model_of(name, discount)
     endless = discount is not None
     methods = {
-        "history": STATIONARY_METHODS if endless else HISTORY_METHODS,
-        "markov": STATIONARY_MARKOV_METHODS if endless else MARKOV_METHODS,
+        "history": INFINITE_METHODS if endless else HISTORY_METHODS,
+        "markov": INFINITE_MARKOV_METHODS if endless else MARKOV_METHODS,
     }
     found = [
         check(model, policy_class, gap=None, method=method)

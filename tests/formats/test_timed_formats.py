@@ -170,7 +170,7 @@ def test_commands_take_them(tmp_path, capsys):
     text = said("show", file)
     assert f"{model.S} states" in text
     assert "depend on the step" in text
-    assert "TimedLatentMDP" in said("convert", file, tmp_path / "y.npz")
+    assert "step-dependent" in said("convert", file, tmp_path / "y.npz")
     assert lm.load(tmp_path / "y.npz") == model
     said("convert", file, tmp_path / "y.pomdpx")
     assert "knowing the context" in said("plan", file, "--compare")

@@ -1,6 +1,7 @@
 """Default nodes of plans with memory: a Markov policy for all contexts, never one context's."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ from strategies import random_masked, random_model, seeds
 
 import latentmdp as lm
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import belief_free
 from latentmdp.planning.history.belief_free import default_table
 from latentmdp.planning.infinite.belief_grid import known_contexts
+from latentmdp.planning.settings import SETTINGS
 
 
 def of_single_contexts(model):
@@ -71,7 +72,7 @@ def test_one_context_needs_no_memory():
     assert lm.plan(model, gap=None).policy.is_markov
 
 
-def test_out_of_time_the_table_is_the_one_that_is_there(monkeypatch):
+def test_out_of_time_the_table_is_the_one_that_is_there():
     model = lm.make("maze:size=5,goals=4,horizon=20,seed=0")
     corner = lm.context_optimal(model)[1][:, 0].copy()
     late = Budget(1e-9, None)
@@ -81,8 +82,7 @@ def test_out_of_time_the_table_is_the_one_that_is_there(monkeypatch):
     assert default_table(model, corner, stopped) is corner
     found = default_table(model, corner, Budget(60.0, None))
     np.testing.assert_array_equal(found, default_table(model, corner, Budget(None, 1)))
-    monkeypatch.setattr(belief_free, "SWEEPS", 0)
-    less = default_table(model, corner, Budget(None, None))
+    less = default_table(model, corner, Budget(None, None), replace(SETTINGS, default_sweeps=0))
     values = [lm.evaluate(model, table).value for table in (corner, less, found)]
     assert values == sorted(values)
     assert values[0] < values[2]

@@ -3,29 +3,28 @@
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 
 import brute
 import numpy as np
 import pytest
+from clocks import StoppedLimits
 from hypothesis import given, settings
 from strategies import models, seeds
 
 from latentmdp import LatentMDP, ModelError, PolicyGraph, evaluate, make, plan
 from latentmdp.kernels.beliefs import posterior
-from latentmdp.planning import (
-    baselines,
-)
+from latentmdp.planning import baselines, driver
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history import (
-    belief_arrays,
-    belief_graph,
-    belief_grid,
-    extraction,
-    safeguard,
-)
+from latentmdp.planning.history import belief_arrays, belief_graph, belief_grid
 from latentmdp.planning.history import planner as history
+from latentmdp.planning.history.extraction import PolicyWriter
 from latentmdp.planning.history.observations import observation_model, start_beliefs
 from latentmdp.planning.history.search import Allowed
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.plan import plan_within
+from latentmdp.planning.search_result import BoundsLog
+from latentmdp.planning.settings import SETTINGS
 
 plan_module = sys.modules["latentmdp.planning.plan"]  # the name is that of a function too
 HISTORY = ("auto", "exact", "layers", "grid")
@@ -159,22 +158,22 @@ def test_a_grid_can_be_stopped_before_all_vertices_are_linked(monkeypatch):
         link(observations, grid, first, stop)
 
     monkeypatch.setattr(belief_grid, "link_vertices", watched)
-    monkeypatch.setattr(belief_grid, "PIECE_COST", 1)
+    settings = replace(SETTINGS, grid_piece_cost=1)
     stop = belief_grid.build_grid(
-        observations, model.H, model.S, 1, lambda: looks.append(1) or len(looks) > 3
+        observations, model.H, model.S, 1, lambda: looks.append(1) or len(looks) > 3, settings
     )
     assert stop is None
     assert linked == [(0, 1), (1, 2), (2, 3)]
 
 
 @pytest.mark.parametrize("N", [1, 3])
-def test_grids_built_in_pieces_are_the_same(monkeypatch, N):
+def test_grids_built_in_pieces_are_the_same(N):
     model = make("garnet:states=4,contexts=3,horizon=4")
     observations = observation_model(model)
     grids = []
     for cost in (10**9, 100, 1):
-        monkeypatch.setattr(belief_grid, "PIECE_COST", cost)
-        grids.append(belief_grid.build_grid(observations, model.H, model.S, N))
+        settings = replace(SETTINGS, grid_piece_cost=cost)
+        grids.append(belief_grid.build_grid(observations, model.H, model.S, N, None, settings))
     for name in ("prob", "cell_ptr", "upper", "alpha", "action"):
         first, *others = (getattr(grid, name) for grid in grids)
         assert all(np.array_equal(first, other) for other in others), name
@@ -195,12 +194,12 @@ def test_grids_built_in_pieces_are_the_same(monkeypatch, N):
 def test_a_full_tree_grows_in_place():
     """Copying a large tree took seconds, in which nobody looks at the clock."""
     observed, widest = observation_model(make("garnet:contexts=3,states=4,actions=2")), 8
-    tree = belief_arrays.empty_tree(observed, 1, 2, widest)
+    tree = belief_arrays.empty_tree(observed, 1, 2, widest, 4096)
     tree.used[:2] = len(tree.step) - 1, len(tree.child) - 1
     tree.belief[:] = np.arange(tree.belief.size).reshape(tree.belief.shape)
     belief, before, length = tree.belief, tree.belief.copy(), len(tree.belief)
-    assert belief_arrays.enlarge_tree(tree, widest, 10_000) is None
-    larger = belief_arrays.enlarge_tree(tree, widest, 2**30)
+    assert belief_arrays.enlarge_tree(tree, widest, 10_000, 1.3) is None
+    larger = belief_arrays.enlarge_tree(tree, widest, 2**30, 1.3)
     assert larger.belief is belief
     assert length + widest <= len(larger.belief) < 1.5 * length
     assert (larger.belief[:length] == before).all()
@@ -221,13 +220,13 @@ def test_a_sweep_can_be_stopped_between_two_steps(monkeypatch):
         return place, step
 
     monkeypatch.setattr(belief_graph, "back_up_layers", watched)
-    monkeypatch.setattr(belief_graph, "PASS_WORK", 1)
-    found = plan(model, method="layers", gap=None)
+    settings = replace(SETTINGS, layers_pass_work=1)
+    found = plan_within(model, "history", Limits(time=60.0), settings, "layers")
     assert found.status == "optimal"
     assert any(stops)
     assert found.lower == pytest.approx(best.lower, abs=1e-9)
     assert found.upper == pytest.approx(best.upper, abs=1e-9)
-    late = plan(model, method="layers", gap=None, time_limit=0.05)
+    late = plan_within(model, "history", Limits(time=0.05), settings, "layers")
     assert late.lower <= best.lower + 1e-9 <= late.upper + 2e-9
 
 
@@ -241,12 +240,12 @@ def test_a_time_limit_includes_the_policy(monkeypatch):
 
     def slow(model, policy):
         time.sleep(5e-5 * policy.N)
-        return evaluate(model, policy)
+        return evaluate(model, policy).value
 
-    monkeypatch.setattr(history, "default_table", lambda model, table, budget: table)  # no optimum
+    monkeypatch.setattr(history, "default_table", lambda model, table, *_: table)  # no optimum
     model = make(LARGE, observe_rewards=False)
     plan(make("maze:size=3,goals=2,horizon=3"), method="layers")  # loads the kernels
-    monkeypatch.setattr(extraction, "evaluate", slow)
+    monkeypatch.setattr(driver, "value_of", slow)
     monkeypatch.setattr(plan_module, "safeguarded", lambda model, found, *_: found)  # is optimal
     found = plan(model, method="layers", gap=None, time_limit=2.0)
     assert found.seconds < 8
@@ -276,21 +275,23 @@ def test_policies_that_are_cut_to_fit_keep_their_certificates(model, seed):
     rng = np.random.default_rng(seed)
     best = brute.best_history_value(model)
     near = 1e-9 * max(1.0, abs(model.min_return), abs(model.max_return))
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(extraction, "SMALL_POLICY", int(rng.integers(1, 30)))
-        for method in ("layers", "grid"):
-            found = plan(model, method=method, gap=None, memory_limit=int(rng.integers(1, 10**5)))
-            assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=near)
-            assert found.lower - near <= best <= found.upper + near
+    settings = replace(SETTINGS, small_policy=int(rng.integers(1, 30)))
+    for method in ("layers", "grid"):
+        limits = Limits(time=60.0, memory=int(rng.integers(1, 10**5)))
+        found = plan_within(model, "history", limits, settings, method)
+        assert found.lower == pytest.approx(evaluate(model, found.policy).value, abs=near)
+        assert found.lower - near <= best <= found.upper + near
 
 
 @pytest.mark.parametrize("method", ["layers", "grid"])
-def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, method):
+def test_equal_work_gives_equal_plans_whatever_the_time_limit(method):
     """Policies written on the way, to know how long that takes, change no answer."""
-    monkeypatch.setattr(extraction, "FIRST_WRITE", 0.0)
+    settings = replace(SETTINGS, first_measured=0.0)
     model = make("bandit:horizon=30", observe_rewards=False)
-    limits = {"gap": None, "work_limit": 200_000, "method": method}
-    a, b = (plan(model, time_limit=seconds, **limits) for seconds in (None, 600.0))
+    a, b = (
+        plan_within(model, "history", Limits(time=seconds, work=200_000), settings, method)
+        for seconds in (None, 600.0)
+    )
     assert (a.lower, a.upper, a.work, a.status) == (b.lower, b.upper, b.work, b.status)
     assert a.policy == b.policy
 
@@ -298,53 +299,47 @@ def test_equal_work_gives_equal_plans_whatever_the_time_limit(monkeypatch, metho
 WIDE = "garnet:contexts=8,states=200,actions=6,horizon=60"  # two million edges, soon closed
 
 
-class StoppedClock(Budget):
-    """0.3 seconds have passed, whatever the machine does."""
-
-    seconds = 0.3
-
-
 @pytest.mark.parametrize("method", ["auto", "layers", "grid"])
-def test_a_policy_that_fits_in_the_time_is_written(monkeypatch, method):
+def test_a_policy_that_fits_in_the_time_is_written(method):
     """It takes about half a second; two and a half were expected."""
-    monkeypatch.setattr(history, "Budget", StoppedClock)
-    found = plan(make(WIDE), method=method, time_limit=2.0)
+    found = history.plan_history(make(WIDE), StoppedLimits(0.01, time=2.0), method=method)
     assert found.status == "optimal"
-    assert found.gap < 1e-9
+    assert found.upper - found.lower < 1e-9
 
 
-def test_no_policy_is_worse_than_a_baseline_that_fits_in_the_time(monkeypatch):
-    monkeypatch.setattr(history, "Budget", StoppedClock)
-    monkeypatch.setattr(safeguard, "SMALL_MODEL", 10**8)
-    monkeypatch.setattr(safeguard, "SMALL_SECONDS", 60.0)
+def test_no_policy_is_worse_than_a_baseline_that_fits_in_the_time():
+    settings = replace(SETTINGS, small_model=10**8, small_model_seconds=60.0)
     model = make(WIDE)
     values = [evaluate(model, baselines.policy(name, model)).value for name in baselines.TABLES]
-    limits = [{"work_limit": 1}, {"time_limit": 0.5}, {"memory_limit": 10_000_000}]
-    for limit in limits:
-        found = plan(model, gap=None, **limit)
+    for limits in (
+        StoppedLimits(time=60.0, work=1),
+        StoppedLimits(time=0.5),
+        StoppedLimits(time=60.0, memory=10_000_000),
+    ):
+        found = plan_within(model, "history", limits, settings)
         assert found.lower >= max(values) - 1e-12
         assert found.method.startswith(("ascent", "candidates"))
-        assert found.status in ("optimal", "memory" if "memory_limit" in limit else "time")
+        assert found.status in ("optimal", "memory" if limits.memory else "time")
         assert evaluate(model, found.policy).value == found.lower <= found.upper
 
 
 def test_a_policy_whose_writing_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(history, "default_table", lambda model, table, budget: table)  # no optimum
+    monkeypatch.setattr(history, "default_table", lambda model, table, *_: table)  # no optimum
     add_policy, model = belief_graph.GraphSearch.add_policy, make(LARGE, observe_rewards=False)
 
     def slow(search, parts, slack):
         add_policy(search, parts, slack)
-        if sum(parts.added) > extraction.SMALL_POLICY:
+        if sum(parts.added) > SETTINGS.small_policy:
             time.sleep(3.0)
 
     monkeypatch.setattr(belief_graph.GraphSearch, "add_policy", slow)
     evaluated = []
     monkeypatch.setattr(
-        extraction, "evaluate", lambda m, p: evaluated.append(p.N) or evaluate(m, p)
+        driver, "value_of", lambda m, p: evaluated.append(p.N) or evaluate(m, p).value
     )
     found = plan(model, method="layers", gap=None, time_limit=2.0)
     assert found.status == "time"
-    assert max(evaluated) <= extraction.SMALL_POLICY + model.H * model.S
+    assert max(evaluated) <= SETTINGS.small_policy + model.H * model.S
     assert evaluate(model, found.policy).value == found.lower <= found.upper
 
 
@@ -356,8 +351,9 @@ def test_a_measurement_replaces_what_was_expected():
     search = belief_graph.GraphSearch(observations, start, model.H, corners)
     search.advance(10**6, Allowed(0.0, 0.0), budget, 2**30)
     table = corners.action[:, :, 0].astype(np.int64)
-    maker = extraction.PolicyMaker(model, table, 0, budget, 2**30)
-    maker.unit_seconds = 1e-5  # as if something else had kept the machine busy
-    maker.write(search, 0.0)
-    assert maker.size > extraction.SMALL_POLICY
-    assert maker.unit_seconds < 1e-5
+    reserve = driver.TimeReserve(budget, SETTINGS, lambda: search.bytes, 1e-5)  # far too slow
+    write = PolicyWriter(search, table, 0, model.M, reserve, 2**30)
+    log = BoundsLog(budget, None)
+    driver.Driver(model, search, write, Allowed(1.0, 0.0), reserve, 2**30, log).run()
+    assert reserve.share * search.bytes > SETTINGS.small_policy
+    assert reserve.unit_seconds < 1e-5

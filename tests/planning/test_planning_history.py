@@ -19,6 +19,7 @@ from latentmdp.planning.history.belief_grid import build_grid
 from latentmdp.planning.history.observations import observation_model, start_beliefs
 from latentmdp.planning.history.planner import HISTORY_METHODS, plan_history
 from latentmdp.planning.history.search import Allowed
+from latentmdp.planning.limits import Limits
 from latentmdp.policy.graph import PolicyGraph
 
 TOLERANCE = 1e-9
@@ -51,7 +52,7 @@ def check_random(seed, models, size):
         method = SEARCHES[i % 2] if rng.random() < 0.8 else "auto"
         gap = [None, 0.1, 0.01][rng.integers(3)]
         work = None if rng.random() < 0.3 else int(10 ** rng.uniform(0, 2.5))
-        plan = plan_history(model, gap=gap, work_limit=work, method=method)
+        plan = plan_history(model, Limits(gap, work=work), method=method)
         check_plan(model, plan, optimum)
         if work is None:
             assert plan.status == ("optimal" if gap is None else plan.status)
@@ -159,7 +160,7 @@ def test_equal_work_gives_equal_plans():
     for spec, method in (("garnet:shared_support=True,seed=3", "grid"), ("maze:seed=3", "layers")):
         model = lm.make(spec, observe_rewards=False)
         for work in (500, 30_000):
-            a, b = (plan_history(model, work_limit=work, method=method) for _ in range(2))
+            a, b = (plan_history(model, Limits(work=work), method=method) for _ in range(2))
             assert (a.lower, a.upper, a.work, a.nodes) == (b.lower, b.upper, b.work, b.nodes)
             assert a.policy == b.policy
             assert [x[1:] for x in a.history] == [x[1:] for x in b.history]
@@ -173,7 +174,7 @@ def test_interrupt_returns_the_best_so_far(method):
         if work > 1000:
             signal.raise_signal(signal.SIGINT)
 
-    plan = plan_history(model, gap=1e-6, method=method, progress=press)
+    plan = plan_history(model, Limits(1e-6, progress=press), method=method)
     assert plan.status == "interrupted"
     assert lm.evaluate(model, plan.policy).value == plan.lower <= plan.upper
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -181,21 +182,23 @@ def test_interrupt_returns_the_best_so_far(method):
     def give_up(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
-    assert plan_history(model, gap=1e-6, method=method, progress=give_up).status == "interrupted"
+    assert (
+        plan_history(model, Limits(1e-6, progress=give_up), method=method).status == "interrupted"
+    )
 
 
 @pytest.mark.parametrize("method", SEARCHES)
 def test_limits_are_statuses(method):
     model = lm.make(LARGER[method], observe_rewards=False)
-    free = plan_history(model, gap=0.05, method=method)
+    free = plan_history(model, Limits(0.05), method=method)
     assert free.status == "gap"
     for limits, status in (
-        ({"time_limit": 1e-9}, "time"),
-        ({"work_limit": 1}, "time"),
-        ({"memory_limit": 1}, "memory"),
-        ({"memory_limit": 6_000_000}, "memory"),
+        ({"time": 1e-9}, "time"),
+        ({"work": 1}, "time"),
+        ({"memory": 1}, "memory"),
+        ({"memory": 6_000_000}, "memory"),
     ):
-        plan = plan_history(model, gap=1e-9, method=method, **limits)
+        plan = plan_history(model, Limits(1e-9, **limits), method=method)
         assert plan.status == status
         assert lm.evaluate(model, plan.policy).value == plan.lower
         assert plan.lower <= free.upper + TOLERANCE
@@ -225,7 +228,7 @@ def test_a_layer_that_grows_is_entered_once(monkeypatch):
 
 def test_exact_ignores_the_gap():
     model = lm.make("maze:size=4,goals=3,horizon=10")
-    assert plan_history(model, gap=0.5, method="exact").status == "optimal"
+    assert plan_history(model, Limits(0.5), method="exact").status == "optimal"
 
 
 def test_unknown_method_is_refused():
@@ -238,7 +241,7 @@ def test_memory_beats_no_memory_in_a_maze():
     from latentmdp.planning import plan
 
     markov = plan(model, "markov", gap=0.0, time_limit=1)
-    history = plan_history(model, gap=1e-4)
+    history = plan_history(model, Limits(1e-4))
     assert history.lower > markov.lower
 
 
@@ -249,7 +252,7 @@ OPTIMA = {"maze_n5_M4": 0.9273801902, "maze_n7_M8": 0.9107162104}
 def test_published_mazes(name):
     """Exact optima by a specialised programme over subsets of goals (horizon long enough)."""
     model = lm.datasets.load(name)
-    plan = plan_history(model, gap=1e-3)
+    plan = plan_history(model, Limits(1e-3))
     assert plan.status == "gap"
     assert plan.lower <= OPTIMA[name]
     assert plan.upper >= OPTIMA[name] - 2e-5  # the horizon costs a little

@@ -2,16 +2,20 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from clocks import TickingLimits
 from stationary_brute import best_small_controller, bounds_by_steps, endless
 
 import latentmdp as lm
-from latentmdp.planning.infinite import ending
-from latentmdp.planning.infinite import planner as stationary
-from latentmdp.planning.infinite.markov import plan_stationary_markov
-from latentmdp.planning.infinite.planner import plan_stationary
+from latentmdp.planning.infinite.markov import plan_infinite_markov
+from latentmdp.planning.infinite.planner import plan_infinite
+from latentmdp.planning.infinite.small_controller import small_controller
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.plan import plan_within
+from latentmdp.planning.settings import SETTINGS
 from latentmdp.policy.graph import PolicyGraph
 
 GARNET = "garnet:contexts=3,states=4,actions=2,branching=2,shared_support=1,seed={}"
@@ -103,7 +107,7 @@ def test_cutting_costs_nothing_where_it_finds_more_than_the_search_had():
     """A search that is stopped at once has a poor controller; the small one may be better."""
     better = 0
     for seed in range(30):
-        plan = plan_stationary(garnet(seed), gap=1e-6, work_limit=1, max_nodes=8)
+        plan = plan_infinite(garnet(seed), Limits(1e-6, work=1), max_nodes=8)
         assert plan.unrestricted >= plan.lower
         better += plan.unrestricted == plan.lower
         check(garnet(seed), plan)
@@ -114,7 +118,7 @@ def test_small_controllers_are_at_least_as_good_as_markov_policies():
     """The latter have one node per state; cutting down alone ends below one here."""
     model = endless(np.random.default_rng(338), M=3, S=3, A=3, discounts=(0.8,), observe=True)
     markov = lm.plan(model, "markov", gap=None)
-    cut = plan_stationary(model, gap=1e-3, max_nodes=model.S)
+    cut = plan_infinite(model, Limits(1e-3), max_nodes=model.S)
     assert cut.lower < 1.02 * markov.lower  # costs; else this would look at nothing
     plan = lm.plan(model, gap=1e-3, max_nodes=model.S)
     check(model, plan)
@@ -123,13 +127,13 @@ def test_small_controllers_are_at_least_as_good_as_markov_policies():
     assert plan.loss == pytest.approx(cut.unrestricted - plan.lower)
 
 
-def test_a_warm_start_that_is_small_enough_is_not_fallen_behind(monkeypatch):
-    from latentmdp.planning.infinite import markov as stationary_markov
-
-    monkeypatch.setattr(stationary_markov, "TABLE_WORK", 1)
+def test_a_warm_start_that_is_small_enough_is_not_fallen_behind():
+    settings = replace(SETTINGS, small_table_work=1)
     model = endless(np.random.default_rng(338), M=3, S=3, A=3, discounts=(0.8,), observe=True)
     markov = lm.plan(model, "markov", gap=None)
-    plan = lm.plan(model, gap=1e-3, max_nodes=model.S, warm=markov)
+    plan = plan_within(
+        model, "history", Limits(1e-3), settings, warm=markov.policy, max_nodes=model.S
+    )
     check(model, plan)
     assert plan.lower >= markov.lower
     large = lm.plan(model, gap=1e-3)
@@ -138,24 +142,20 @@ def test_a_warm_start_that_is_small_enough_is_not_fallen_behind(monkeypatch):
     assert model.S >= again.policy.N
 
 
-def test_controllers_too_large_to_be_improved_are_cut(monkeypatch):
-    from latentmdp.planning.infinite import small_controller
-
+def test_controllers_too_large_to_be_improved_are_cut():
     model = garnet(0)
     policy = lm.plan(model, gap=1e-4).policy
     best = lm.evaluate(model, policy).value
     assert policy.N > 30
     values = []
-    for most in (0, small_controller.MOST_SOLVED):
-        monkeypatch.setattr(small_controller, "MOST_SOLVED", most)
-        small = small_controller.small_controller(model, policy, 30, lambda seconds: True)
+    for most in (0, SETTINGS.small_most_solved):
+        settings = replace(SETTINGS, small_most_solved=most)
+        small = small_controller(model, policy, 30, lambda seconds: True, settings)
         assert small.N <= 30
         values.append(lm.evaluate(model, small).value)
         assert values[-1] <= best + 1e-12
     assert values[0] <= values[1] + 1e-12
-    assert (
-        small_controller.small_controller(model, policy, policy.N, lambda seconds: True) is policy
-    )
+    assert small_controller(model, policy, policy.N, lambda seconds: True) is policy
 
 
 @pytest.mark.parametrize("work", [1, 300, 3_000, 30_000])
@@ -288,49 +288,35 @@ def test_without_memory_for_the_corners_there_is_still_a_policy():
     assert plan.upper >= lm.plan(model, gap=0.01).lower
 
 
-def test_time_kept_back_for_the_end_is_used_when_the_end_is_short(monkeypatch):
+def test_time_kept_back_for_the_end_is_used_when_the_end_is_short():
     model = lm.make(GARNET.format(0).replace("contexts=3", "contexts=6"), observe_rewards=False)
     model = model.replace(discount=0.97, horizon=math.inf, max_return=None)
-    statuses, run = [], stationary._run
-
-    class Ticking(stationary.Budget):  # whatever else the machine does
-        looks = 0
-
-        @property
-        def seconds(self):
-            self.looks += 1
-            return 0.01 * self.looks
-
-    def watched(*arguments):
-        statuses.append(run(*arguments))
-        return statuses[-1]
-
-    monkeypatch.setattr(stationary, "_run", watched)
-    monkeypatch.setattr(stationary, "Budget", Ticking)
-    monkeypatch.setattr(ending, "EVALUATION_SECONDS", 1.0)  # far too long: half is kept back
-    plan = plan_stationary(model, gap=1e-9, time_limit=2.0)
-    assert len(statuses) > 1  # it went on
-    assert set(statuses) == {"time"}
+    settings = replace(SETTINGS, controller_seconds=1.0)  # far too long: half is kept back
+    limits = TickingLimits(1e-9, time=2.0)  # whatever else the machine does
+    plan = plan_infinite(model, limits, settings)
+    assert plan.status == "time"
+    # it stops at half the time for the first time, measures, and goes on
+    assert [x for x in plan.history if x[0] > 0.6 * limits.time]
     check(model, plan)
 
 
-@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+@pytest.mark.parametrize("planner", [plan_infinite, plan_infinite_markov])
 def test_ctrl_c_keeps_the_bounds(planner):
     def interrupt(seconds, work, lower, upper):
         raise KeyboardInterrupt
 
     model = garnet(1, 0.99)
-    found = planner(model, gap=None, progress=interrupt)
+    found = planner(model, Limits(progress=interrupt))
     assert found.status == "interrupted"
     assert lm.evaluate(model, found.policy).value == pytest.approx(found.lower, rel=1e-12)
     assert found.lower <= found.upper
 
 
-@pytest.mark.parametrize("planner", [plan_stationary, plan_stationary_markov])
+@pytest.mark.parametrize("planner", [plan_infinite, plan_infinite_markov])
 def test_progress_is_the_history(planner):
     seen = []
     model = garnet(1, 0.99)
-    found = planner(model, gap=0.01, work_limit=10**6, progress=lambda *x: seen.append(x))
+    found = planner(model, Limits(0.01, work=10**6, progress=lambda *x: seen.append(x)))
     assert seen == found.history
     assert all(a[2] <= a[3] + 1e-12 for a in seen)
 

@@ -1,41 +1,23 @@
 """Time limits without a last step: what the end of a plan needs is kept back, bounds hold."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from clocks import Ticking, TickingLimits
 from stationary_brute import endless
 
 import latentmdp as lm
+from latentmdp.planning.driver import Driver, TimeReserve, Written
 from latentmdp.planning.history.observations import observation_model
 from latentmdp.planning.infinite import belief_grid as stationary_grid
-from latentmdp.planning.infinite import ending, small_controller
-from latentmdp.planning.infinite import planner as stationary
-from latentmdp.planning.infinite.ending import Ending
-from latentmdp.planning.infinite.planner import plan_stationary
+from latentmdp.planning.infinite.planner import plan_infinite
+from latentmdp.planning.infinite.small_controller import small_controller
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.settings import SETTINGS
 
 LIMIT = 1.0
-
-
-class Ticking(stationary.Budget):
-    """A clock on which every look takes a hundredth of a second."""
-
-    looks = 0
-
-    def __init__(self, *limits):
-        super().__init__(*limits)
-        Ticking.made = self
-
-    @property
-    def seconds(self):
-        self.looks += 1
-        return 0.01 * self.looks
-
-
-@pytest.fixture
-def ticking(monkeypatch):
-    monkeypatch.setattr(stationary, "Budget", Ticking)
-    return Ticking
 
 
 def bandit():
@@ -51,33 +33,34 @@ def check(model, found, most):
 
 
 @pytest.mark.parametrize("gap", [None, 0.01])
-def test_cutting_keeps_the_time_limit(ticking, gap):
+def test_cutting_keeps_the_time_limit(gap):
     """It once took up to a second more, here a hundred looks at the clock."""
     model = bandit()
-    found = plan_stationary(model, gap=gap, time_limit=LIMIT, max_nodes=25)
-    assert ticking.made.looks <= 100 * LIMIT + 25
+    limits = TickingLimits(gap, time=LIMIT)
+    found = plan_infinite(model, limits, max_nodes=25)
+    assert limits.made[-1].looks <= 100 * LIMIT + 25
     check(model, found, 25)
 
 
-def test_without_time_for_visits_a_table_is_handed_out(monkeypatch, ticking):
-    monkeypatch.setattr(stationary, "VISITS", 1e9)
+def test_without_time_for_visits_a_table_is_handed_out():
+    settings = replace(SETTINGS, visits=1e9)
     model = bandit()
-    found = plan_stationary(model, gap=None, time_limit=LIMIT, max_nodes=25)
-    check(model, found, 25)
+    found = plan_infinite(model, TickingLimits(time=LIMIT), settings, max_nodes=5)
+    check(model, found, 5)
     assert found.policy.N <= model.S
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 10, 30, 100])
 def test_cutting_can_be_stopped_anywhere(steps):
     model, asked = bandit(), []
-    large = plan_stationary(model, gap=0.01)
+    large = plan_infinite(model, Limits(0.01))
     assert large.policy.N > 100
 
     def in_time(seconds):
         asked.append(seconds)
         return len(asked) <= steps
 
-    small = small_controller.small_controller(model, large.policy, 25, in_time)
+    small = small_controller(model, large.policy, 25, in_time)
     assert small.N <= 25
     assert lm.evaluate(model, small).value <= large.upper + 1e-9
     assert len(asked) <= steps + 10  # nothing is begun afterwards
@@ -88,7 +71,7 @@ def test_bounds_hold_where_solving_single_contexts_is_stopped(stop_at):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         model = endless(rng, M=4, S=3, A=3, discounts=(0.9,), observe=True)
-        optimum, looks = plan_stationary(model, gap=None), []
+        optimum, looks = plan_infinite(model, Limits(None)), []
 
         def stop(looks=looks):
             looks.append(1)
@@ -101,7 +84,7 @@ def test_bounds_hold_where_solving_single_contexts_is_stopped(stop_at):
         assert float((start * known).sum()) >= optimum.lower - 1e-12
         for m in range(model.M):  # each context's own bound
             own = model.replace(w=np.eye(model.M)[m])
-            best = plan_stationary(own, gap=None).lower
+            best = plan_infinite(own, Limits(None)).lower
             assert float(model.nu[m] @ known[m]) >= best - 1e-12
         for m in range(model.M):  # what is stored are values of the policies stored with them
             table = store.action[m * model.S : (m + 1) * model.S]
@@ -125,31 +108,45 @@ def test_told_to_stop_policies_are_not_evaluated_in_all_contexts(monkeypatch):
 
 
 def test_measuring_changes_no_plan(monkeypatch):
-    monkeypatch.setattr(ending, "MEASURING_SHARE", math.inf)
-    monkeypatch.setattr(ending, "GROWTH", 1.01)
-    model, statuses, run = bandit(), [], stationary._run
-
-    def watched(*arguments):
-        statuses.append(run(*arguments))
-        return statuses[-1]
-
-    monkeypatch.setattr(stationary, "_run", watched)
-    limits = {"gap": None, "work_limit": 100_000}
-    a, b = (plan_stationary(model, time_limit=seconds, **limits) for seconds in (None, 1e6))
-    assert statuses.count("measured") > 1
+    settings = replace(SETTINGS, first_measured=0.0, measuring_share=math.inf, measured_growth=1.01)
+    writes, write = [], Driver._write
+    monkeypatch.setattr(Driver, "_write", lambda driver: writes.append(1) or write(driver))
+    model = bandit()
+    a, b = (
+        plan_infinite(model, Limits(time=seconds, work=100_000), settings)
+        for seconds in (None, 1e6)
+    )
+    assert len(writes) > 3
     assert (a.lower, a.upper, a.work, a.status) == (b.lower, b.upper, b.work, b.status)
     assert a.policy == b.policy
 
 
 def test_the_end_is_measured_early_and_again():
-    budget = Ticking(10.0, None)
-    end = Ending(2, budget, cuts=False)
-    assert not end.is_due(10_000)  # 0.08 s, as expected at first, is too much now
+    budget, nodes = Ticking(10.0, None), [10_000]
+    tidy = 8.0  # times writing and evaluating
+    reserve = TimeReserve(
+        budget, SETTINGS, lambda: nodes[0], 8e-6, share=1.0, after=lambda once, size: tidy * once
+    )
+    assert not reserve.is_due()  # 0.08 s, as expected at first, is too much now
     budget.looks = 200
-    assert end.is_due(10_000)
-    end.measure(0.01, 5_000, 10_000)
-    assert end.seconds(10_000) == pytest.approx(ending.TIDYING * 0.01)
-    assert end.seconds(100_000) == pytest.approx(1.5 * 0.1)  # too large to be tidied
-    assert not end.is_due(20_000)
-    assert end.is_due(40_000)
-    assert Ending(2, budget, cuts=True).seconds(1) > ending.CUTTING_SECONDS
+    assert reserve.is_due()
+    reserve.measure(0.01, Written(None, 5_000))
+    assert reserve.needed() == pytest.approx((SETTINGS.reserve_factor + tidy) * 0.01)
+    nodes[0] = 100_000
+    assert reserve.needed() == pytest.approx((SETTINGS.reserve_factor + tidy) * 0.1)
+    assert not reserve.is_due()  # 0.04 s have passed since
+    budget.looks += 10
+    budget.work = 100
+    assert reserve.is_due()
+    reserve.measure(0.01, Written(None, 50_000))
+    budget.looks += 10
+    budget.work = 199
+    assert not reserve.is_due()
+    budget.work = 200
+    assert reserve.is_due()
+    reserve.longest_round, reserve.for_baselines = 0.5, 0.25
+    assert reserve.needed() > 0.75
+    assert reserve.reason() == ""
+    budget.looks = 920  # 9.2 s of 10 s
+    assert reserve.reason() == "time"
+    assert not reserve.has_more()

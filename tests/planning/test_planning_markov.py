@@ -1,6 +1,7 @@
 """The Markov planner against enumeration, against a mixed-integer programme, and by its parts."""
 
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 
 import brute
@@ -15,14 +16,16 @@ from latentmdp.kernels.planning.history_grid import find_cell, list_vertices
 from latentmdp.planning import baselines
 from latentmdp.planning.history.belief_grid import n_vertices, rank_table
 from latentmdp.planning.history.planner import plan_history
-from latentmdp.planning.markov import coordinate_ascent as climber_module
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.markov import coordinate_ascent as ascent_module
 from latentmdp.planning.markov import exact as markov_exact_module
 from latentmdp.planning.markov import planner as markov_module
 from latentmdp.planning.markov import view as markov_view_module
-from latentmdp.planning.markov.coordinate_ascent import Climber
+from latentmdp.planning.markov.coordinate_ascent import CoordinateAscent
 from latentmdp.planning.markov.exact import BranchAndBound, grid_bound
 from latentmdp.planning.markov.planner import plan_markov
 from latentmdp.planning.markov.view import markov_view
+from latentmdp.planning.settings import SETTINGS
 
 
 def tolerance(model):
@@ -48,7 +51,7 @@ def check_against_enumeration(seed):
     best = brute.best_markov_value(model)
     near = tolerance(model)
     for gap, work in ((None, None), (0.0, int(rng.integers(1, 5000))), (0.05, None)):
-        found = plan_markov(model, gap=gap, work_limit=work, seed=seed % 7)
+        found = plan_markov(model, Limits(gap, work=work), seed=seed % 7)
         assert found.lower - near <= best <= found.upper + near, (seed, gap, work)
         assert evaluate(model, found.policy).value == pytest.approx(found.lower, abs=1e-12)
         lowers, uppers = [h[2] for h in found.history], [h[3] for h in found.history]
@@ -209,13 +212,13 @@ def test_closes_small_domains_exactly(spec):
 @given(models(M=3, S=4, A=3, H=4), seeds)
 def test_a_sweep_never_lowers_the_value(model, seed):
     view = markov_view(model)
-    climber = Climber(view)
+    ascent = CoordinateAscent(view)
     table = np.random.default_rng(seed).integers(0, model.A, (model.H, model.S))
     d = brute.Dense(model)
     before = brute.markov_value(d, table.tolist())
-    assert last(climber.value(table)) == pytest.approx(before, abs=1e-12)
+    assert last(ascent.value(table)) == pytest.approx(before, abs=1e-12)
     for _ in range(4):
-        value, sweeps = last(climber.climb(table, view.start, 1))
+        value, sweeps = last(ascent.climb(table, view.start, 1))
         assert sweeps == 1
         assert value == pytest.approx(brute.markov_value(d, table.tolist()), abs=1e-12)
         assert value >= before - tolerance(model)
@@ -298,7 +301,7 @@ def test_pieces_of_any_size_give_the_same_plan(monkeypatch, piece):
     """Sweeps, baselines, grids and the search are cut for the clock; that changes no bit."""
     model = random_model(np.random.default_rng(3), M=3, S=4, A=3, H=5)
     whole = plan_markov(model)
-    for module in (markov_view_module, climber_module, markov_exact_module, markov_module):
+    for module in (markov_view_module, ascent_module, markov_exact_module, markov_module):
         monkeypatch.setattr(module, "PIECE", piece)
     cut = plan_markov(model)
     assert (cut.lower, cut.upper, cut.status) == (whole.lower, whole.upper, whole.status)
@@ -326,15 +329,15 @@ def test_a_run_stopped_early_is_a_prefix_of_a_longer_one(seed):
     def steps(found):
         return [entry[1:] for entry in found.history[:-1]]  # the last is the plan's end
 
-    longest = plan_markov(model, work_limit=3_000_000, seed=1)
+    longest = plan_markov(model, Limits(work=3_000_000), seed=1)
     for limits in (
-        {"work_limit": int(rng.integers(1, 1_000_000))},
-        {"gap": 0.01, "work_limit": 3_000_000},
-        {"gap": 0.2, "work_limit": int(rng.integers(1, 1_000_000))},
-        {"gap": float(rng.random()), "time_limit": 1e-3 * float(rng.random())},
-        {"time_limit": 60.0, "gap": 0.05, "work_limit": 3_000_000},
+        Limits(work=int(rng.integers(1, 1_000_000))),
+        Limits(0.01, work=3_000_000),
+        Limits(0.2, work=int(rng.integers(1, 1_000_000))),
+        Limits(float(rng.random()), time=1e-3 * float(rng.random())),
+        Limits(0.05, time=60.0, work=3_000_000),
     ):
-        found = plan_markov(model, seed=1, **limits)
+        found = plan_markov(model, limits, seed=1)
         assert steps(found) == steps(longest)[: len(steps(found))]
         assert found.lower <= longest.lower + tolerance(model)
 
@@ -343,7 +346,7 @@ def test_a_smaller_gap_is_never_behind_at_equal_work():
     for spec in ("garnet:seed=4", "bandit:contexts=8,arms=5,horizon=12", "maze:size=4,goals=4"):
         model = make(spec)
         for work in (10_000, 1_000_000, 20_000_000):
-            found = [plan_markov(model, gap=gap, work_limit=work) for gap in (None, 0.01, 0.05)]
+            found = [plan_markov(model, Limits(gap, work=work)) for gap in (None, 0.01, 0.05)]
             for fine, coarse in pairwise(found):
                 assert fine.lower >= coarse.lower
                 assert fine.upper <= coarse.upper
@@ -366,7 +369,7 @@ def test_rows_of_many_lengths_are_told_apart():
 
 def test_equal_work_gives_equal_plans():
     model = make("garnet:seed=1")
-    a, b = (plan_markov(model, work_limit=3_000_000, seed=5) for _ in range(2))
+    a, b = (plan_markov(model, Limits(work=3_000_000), seed=5) for _ in range(2))
     assert (a.lower, a.upper, a.work, a.nodes, a.status) == (
         b.lower, b.upper, b.work, b.nodes, b.status,
     )  # fmt: skip
@@ -382,7 +385,7 @@ def test_an_interrupt_in_progress_keeps_the_bounds(calls):
         if len(told) >= calls:
             raise KeyboardInterrupt
 
-    found = plan_markov(model, progress=give_up)
+    found = plan_markov(model, Limits(progress=give_up))
     assert found.status == "interrupted"
     assert evaluate(model, found.policy).value == found.lower <= found.upper
     assert calls <= len(told) <= calls + 2  # it ends soon, and says its last bounds
@@ -410,20 +413,19 @@ def test_several_groups_of_contexts_work_on_with_memory():
     model = make("garnet:contexts=9,states=4,actions=2,horizon=4,seed=1")
     asked = []
 
-    def watched(model, **limits):
-        asked.append((limits["work_limit"], limits["gap"]))
-        return plan_history(model, **limits)
+    def watched(model, limits, settings):
+        asked.append((limits.work, limits.gap))
+        return plan_history(model, limits, settings)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(markov_module, "plan_history", watched)
-        patch.setattr(markov_module, "MEMORY_WORK", 10)
-        patch.setattr(markov_module, "GRID_VERTICES", (10,))
-        found = plan_markov(model, gap=None)
+        settings = replace(SETTINGS, memory_work=10, grid_vertices=(10,))
+        found = plan_markov(model, Limits(), settings)
     assert found.status == "optimal"
     assert "memory" in found.method
     assert [work for work, _ in asked] == sorted(work for work, _ in asked)
     assert len({work for work, _ in asked}) > 1
-    assert plan_markov(model, gap=None).lower == pytest.approx(found.lower, abs=1e-9)
+    assert plan_markov(model, Limits()).lower == pytest.approx(found.lower, abs=1e-9)
 
 
 def test_methods_without_a_proof_end_by_themselves():
@@ -434,7 +436,7 @@ def test_methods_without_a_proof_end_by_themselves():
 
 def test_little_memory_is_a_status():
     model = make("garnet")
-    found = plan_markov(model, memory_limit=1000)
+    found = plan_markov(model, Limits(memory=1000))
     assert found.status == "memory"
     assert found.lower <= found.upper
 

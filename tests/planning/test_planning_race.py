@@ -11,8 +11,10 @@ from latentmdp.planning.history import race
 from latentmdp.planning.history.belief_grid import build_grid
 from latentmdp.planning.history.observations import observation_model, start_beliefs
 from latentmdp.planning.history.planner import plan_history
-from latentmdp.planning.history.race import FIRST_LOOK, HEAD_START, Race, beliefs_come_back
+from latentmdp.planning.history.race import Race, beliefs_come_back
 from latentmdp.planning.history.search import Allowed
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.settings import SETTINGS
 
 NOISY = "troubleshoot:faults=12"  # grid suits it
 RECURRING = "maze:size=6,goals=16,horizon=40,slip=0,seed=2"  # layers suits it
@@ -54,11 +56,11 @@ def test_auto_needs_little_more_work_than_the_better_search(name):
     make, gap = MODELS[name]
     model = make()
     limit = 3_000_000
-    single = [plan_history(model, gap=gap, method=m, work_limit=limit) for m in ("layers", "grid")]
+    single = [plan_history(model, Limits(gap, work=limit), method=m) for m in ("layers", "grid")]
     best = min(p.work for p in single if p.status in ("gap", "optimal"))
-    plan = plan_history(model, gap=gap, work_limit=limit)
+    plan = plan_history(model, Limits(gap, work=limit))
     assert plan.status in ("gap", "optimal")
-    assert plan.work <= 1.5 * best + 2 * HEAD_START
+    assert plan.work <= 1.5 * best + 2 * SETTINGS.race_head_start
     assert plan.lower <= min(p.upper for p in single) + 1e-9
     assert plan.upper >= max(p.lower for p in single) - 1e-9
 
@@ -67,7 +69,7 @@ def test_auto_needs_little_more_work_than_the_better_search(name):
 def test_equal_work_gives_equal_plans(spec):
     model = hidden(spec)
     for work in (5_000, 60_000):
-        a, b = (plan_history(model, gap=1e-4, work_limit=work) for _ in range(2))
+        a, b = (plan_history(model, Limits(1e-4, work=work)) for _ in range(2))
         assert (a.lower, a.upper, a.work, a.method) == (b.lower, b.upper, b.work, b.method)
         assert a.policy == b.policy
         assert [x[1:] for x in a.history] == [x[1:] for x in b.history]
@@ -90,19 +92,19 @@ def test_the_first_search_is_chosen_by_how_beliefs_recur():
 @pytest.mark.parametrize("spec", [NOISY, RECURRING])
 def test_the_other_search_overtakes_if_the_first_was_the_wrong_one(spec, monkeypatch):
     model = hidden(spec)
-    right = plan_history(model, gap=0.01)
+    right = plan_history(model, Limits(0.01))
     opposite = not beliefs_come_back(
         observation_model(model), start_beliefs(model), model.H, model.S
     )
     monkeypatch.setattr(race, "beliefs_come_back", lambda *_: opposite)
-    wrong = plan_history(model, gap=0.01, work_limit=8 * right.work)
+    wrong = plan_history(model, Limits(0.01, work=8 * right.work))
     assert wrong.status in ("gap", "optimal")
 
 
 def test_the_better_bounds_count_whichever_search_has_them():
     both = race_in(hidden(NOISY))
     allowed, budget = Allowed(1e-4, 0.0), Budget(None, None)
-    while len(both.searches) == 1 or both.other.work < FIRST_LOOK:
+    while len(both.searches) == 1 or both.other.work < SETTINGS.race_first_look:
         assert both.advance(5_000, allowed, budget, 2**30) == "paused"
     bounds = [search.bounds for search in both.searches]
     assert both.bounds == (max(b[0] for b in bounds), min(b[1] for b in bounds))
@@ -139,6 +141,6 @@ def test_a_search_without_memory_leaves_the_rest_to_the_other(monkeypatch):
 
 def test_without_memory_for_both_auto_ends_as_memory():
     model = hidden("garnet:shared_support=True,contexts=6")
-    plan = plan_history(model, gap=1e-9, memory_limit=6_000_000)
+    plan = plan_history(model, Limits(1e-9, memory=6_000_000))
     assert plan.status == "memory"
     assert lm.evaluate(model, plan.policy).value == plan.lower <= plan.upper

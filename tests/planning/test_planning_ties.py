@@ -14,6 +14,7 @@ from latentmdp.planning.history.belief_tree import NEVER, TreeSearch
 from latentmdp.planning.history.observations import observation_model, start_beliefs
 from latentmdp.planning.history.planner import HISTORY_METHODS, plan_history
 from latentmdp.planning.history.search import Allowed
+from latentmdp.planning.limits import Limits
 
 
 def answer(code, guess, white):
@@ -57,7 +58,7 @@ def test_mastermind_closes_to_what_counting_gives(colours, balls, guesses, white
     truth = codes_found(colours, balls, guesses, white)
     model = lm.make(spec, observe_rewards=False)
     for method in HISTORY_METHODS:
-        plan = plan_history(model, gap=None, method=method)
+        plan = plan_history(model, Limits(), method=method)
         assert plan.status == "optimal", method
         assert plan.lower == pytest.approx(truth, abs=1e-9)
         assert plan.upper == pytest.approx(truth, abs=1e-9)
@@ -90,7 +91,7 @@ def check_tied(seed, models):
         model = tied_model(rng)
         optimum = brute.best_history_value(model)
         for method in HISTORY_METHODS:
-            plan = plan_history(model, gap=None, method=method, work_limit=10**7)
+            plan = plan_history(model, Limits(None, work=10**7), method=method)
             assert plan.status == "optimal", (seed, i, method)
             assert plan.lower == pytest.approx(optimum, abs=1e-9)
             assert plan.upper == pytest.approx(optimum, abs=1e-9)
@@ -144,7 +145,7 @@ def test_a_lower_bound_is_carried_to_more_steps_only_where_a_backup_holds_it():
         P, R, w, np.eye(6)[[0, 0]], 6, observe_rewards=False, max_return=None
     )
     assert brute.best_history_value(model) == 0
-    plan = plan_history(model, gap=0.05, method="layers")
+    plan = plan_history(model, Limits(0.05), method="layers")
     assert (plan.lower, plan.upper, plan.status) == (0, 0, "optimal")
 
 

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import brute
 import numpy as np
@@ -22,9 +23,13 @@ from latentmdp.planning.history.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.history.belief_grid import build_grid
 from latentmdp.planning.history.candidate_policy import CandidatePolicy
 from latentmdp.planning.history.observations import observation_model, start_beliefs
-from latentmdp.planning.infinite.planner import plan_stationary
+from latentmdp.planning.infinite.planner import plan_infinite
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.plan import plan_within
+from latentmdp.planning.settings import SETTINGS
 
-LIMITS = ({"work_limit": 1}, {"memory_limit": 1_000}, {"time_limit": 1e-9})
+LIMITS = (Limits(work=1, time=60.0), Limits(memory=1_000, time=60.0), Limits(time=1e-9))
+PATIENT = replace(SETTINGS, small_model_seconds=60.0)  # however busy the machine is
 
 
 # ---------------------------------------------------------------- slow twins of the rules
@@ -151,9 +156,8 @@ def rounding(model):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_no_policy_is_worse_than_simple_rules(monkeypatch, masked):
+def test_no_policy_is_worse_than_simple_rules(masked):
     """Hidden, observed and negative rewards, masks; whatever the limit was."""
-    monkeypatch.setattr(safeguard, "SMALL_SECONDS", 60.0)  # however busy the machine is
     rng = np.random.default_rng(int(masked))
     make, early = (random_masked if masked else random_model), 0
     for _ in range(40):
@@ -162,7 +166,7 @@ def test_no_policy_is_worse_than_simple_rules(monkeypatch, masked):
         best = brute.best_history_value(model)
         rules = (twin.worth(twin.look_ahead), twin.worth(twin.inform), twin.markov())
         for limit in LIMITS:
-            plan = lm.plan(model, gap=None, **limit)
+            plan = plan_within(model, "history", limit, PATIENT)
             early += plan.status in safeguard.ENDED_EARLY
             assert lm.evaluate(model, plan.policy).value == pytest.approx(plan.lower, abs=near)
             assert max(rules) - near <= plan.lower <= best + near
@@ -175,8 +179,7 @@ def endless(model, discount):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_no_endless_policy_is_worse_than_simple_rules(monkeypatch, masked):
-    monkeypatch.setattr(safeguard, "SMALL_SECONDS", 60.0)
+def test_no_endless_policy_is_worse_than_simple_rules(masked):
     rng = np.random.default_rng(2 + masked)
     make, discount, steps = (random_masked if masked else random_model), 0.3, 9
     for _ in range(15):
@@ -190,7 +193,7 @@ def test_no_endless_policy_is_worse_than_simple_rules(monkeypatch, masked):
         rules = (twin.worth(twin.look_ahead), twin.worth(twin.inform))
         exact = lm.plan(model, gap=1e-6, time_limit=20)
         for limit in LIMITS:
-            plan = lm.plan(model, gap=None, **limit)
+            plan = plan_within(model, "history", limit, PATIENT)
             value = lm.evaluate(model, plan.policy).value
             assert value == pytest.approx(plan.lower, abs=rounding(model))
             assert max(rules) - 2 * tail <= plan.lower <= exact.upper + rounding(model)
@@ -261,15 +264,14 @@ def test_a_word_game_without_memory_for_a_search_is_played_well():
 
 
 @pytest.mark.parametrize("spec", ["troubleshoot:faults=4,tests=3,horizon=12", "bandit:horizon=20"])
-def test_after_ctrl_c_the_policy_is_one(monkeypatch, spec):
-    monkeypatch.setattr(safeguard, "SMALL_SECONDS", 60.0)
+def test_after_ctrl_c_the_policy_is_one(spec):
     model = lm.make(spec)
 
     def press(*_):
         raise KeyboardInterrupt
 
     markov = lm.plan(model, "markov", gap=None, time_limit=None, work_limit=10**6)
-    plan = lm.plan(model, gap=None, progress=press)
+    plan = plan_within(model, "history", Limits(time=60.0, progress=press), PATIENT)
     assert plan.status in ("interrupted", "optimal")
     assert plan.lower >= markov.lower - 1e-9
 
@@ -280,7 +282,7 @@ def test_after_ctrl_c_the_policy_is_one(monkeypatch, spec):
 def test_knowing_the_context_bounds_an_endless_plan_without_memory():
     model = endless(lm.make("maze:size=3,goals=2,horizon=6"), 0.9)
     told = knowing_the_context(model)
-    found = plan_stationary(model, memory_limit=1_000)
+    found = plan_infinite(model, Limits(memory=1_000))
     assert found.status == "memory"
     assert found.upper == pytest.approx(told)
     assert told < model.max_return - 0.01

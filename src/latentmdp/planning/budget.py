@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from latentmdp.runtime.interrupts import StopRequest
@@ -21,7 +22,8 @@ class Budget:
 
     def __init__(self, time_limit: float | None, work_limit: int | None) -> None:
         self.started = time.perf_counter() - compiling.seconds
-        self.time_limit, self.work_limit = time_limit, work_limit
+        self.time_limit = None if time_limit == inf else time_limit
+        self.work_limit = None if work_limit is None else int(work_limit)
         self.work = 0
         self.kept_back = 0.0  # seconds of the time limit that the end of the plan will need
         self.interrupted = StopRequest()  # set by Ctrl-C

@@ -5,8 +5,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.evaluate import evaluate
 from latentmdp.model.horizons import is_infinite
@@ -14,14 +12,15 @@ from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.model.units import USER
 from latentmdp.planning.history.planner import plan_history
 from latentmdp.planning.history.safeguard import safeguarded
-from latentmdp.planning.infinite.markov import at_least_markov, plan_stationary_markov
-from latentmdp.planning.infinite.planner import plan_stationary
+from latentmdp.planning.infinite.markov import at_least_markov, plan_infinite_markov
+from latentmdp.planning.infinite.planner import plan_infinite
 from latentmdp.planning.infinite.small_controller import check_max_nodes
+from latentmdp.planning.limits import LEAST_SECONDS, Limits, is_number
 from latentmdp.planning.markov.planner import plan_markov
 from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph, as_policy, check_fits, playable
 from latentmdp.policy.policy_class import check_policy_class
-from latentmdp.runtime.files import memory_budget
 from latentmdp.runtime.interrupts import interrupts_raised
 
 if TYPE_CHECKING:
@@ -154,51 +153,67 @@ def plan(
     ('optimal', True)
     """
     begun = time.perf_counter()
-    _check_arguments(model, policy_class, gap, time_limit, work_limit, memory_limit, progress, seed)
+    if not isinstance(model, LatentMDP):
+        raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
+    check_policy_class(policy_class)
+    limits = Limits(gap, time_limit, work_limit, memory_limit, progress)
+    if not (is_number(seed) and seed >= 0 and seed == seed // 1):
+        raise ModelError(f"seed must be a whole number of at least 0; it is {seed!r}")
     if horizon is not None:
         model = replaced(model, horizon=horizon)
-    infinite = is_infinite(model.horizon)
     if max_nodes is not None:
         max_nodes = _checked_max_nodes(max_nodes, model, policy_class)
-    warm_policy = None if warm is None else as_policy(model, warm, "warm")
+    policy = None if warm is None else as_policy(model, warm, "warm")
+    return plan_within(
+        model, policy_class, limits, SETTINGS, method, policy, seed, max_nodes, begun
+    )
+
+
+def plan_within(
+    model: LatentMDP,
+    policy_class: str,
+    limits: Limits,
+    settings: PlanningSettings = SETTINGS,
+    method: str = "auto",
+    warm: PolicyGraph | None = None,
+    seed: int = 0,
+    max_nodes: int | None = None,
+    begun: float | None = None,
+) -> Plan:
+    """`plan` with arguments that were checked, and with settings; it has begun at that time."""
+    begun = time.perf_counter() if begun is None else begun
     warm_value = -math.inf
-    if policy_class == "history" and warm_policy is not None:
-        warm_value = evaluate(model, warm_policy).value
-    limits: dict[str, Any] = {
-        "gap": gap,
-        "time_limit": _left(time_limit, time.perf_counter() - begun),
-        "work_limit": None if work_limit is None else int(work_limit),
-        "memory_limit": _memory(memory_limit),
-        "progress": progress,
-    }
-    found: SearchResult
+    if policy_class == "history" and warm is not None:
+        warm_value = evaluate(model, warm).value
+    left = _left(limits, begun)
+    within = limits if left is None else replace(limits, time=max(left, LEAST_SECONDS))
     every = model.unmasked()  # rows of unavailable actions repeat available ones
-    if infinite and policy_class == "history":
-        found = plan_stationary(every, method=method, max_nodes=max_nodes, **limits)
-        left = _left(time_limit, time.perf_counter() - begun)
-        if max_nodes is not None:
-            found = at_least_markov(every, found, left, seed)
+    infinite = is_infinite(model.horizon)
+    found: SearchResult
+    if policy_class == "history":
+        if infinite:
+            found = plan_infinite(every, within, settings, method=method, max_nodes=max_nodes)
         else:
-            found = safeguarded(every, found, left, limits["memory_limit"], progress, seed)
-    elif infinite:
-        table = warm_policy.table[0] if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_stationary_markov(every, method=method, warm=table, seed=seed, **limits)
-    elif policy_class == "markov":
-        table = warm_policy.table if warm_policy is not None and warm_policy.is_markov else None
-        found = plan_markov(every, method=method, warm=table, seed=seed, **limits)
+            found = plan_history(every, within, settings, method=method)
+        left = _left(limits, begun)
+        if max_nodes is None:
+            found = safeguarded(every, found, left, limits, seed, settings)
+        else:
+            found = at_least_markov(every, found, left, seed, settings)
     else:
-        found = plan_history(every, method=method, **limits)
-        left = _left(time_limit, time.perf_counter() - begun)
-        found = safeguarded(every, found, left, limits["memory_limit"], progress, seed)
+        table = warm.table if warm is not None and warm.is_markov else None
+        if infinite:
+            table = None if table is None else table[0]
+            found = plan_infinite_markov(
+                every, within, settings, method=method, warm=table, seed=seed
+            )
+        else:
+            found = plan_markov(every, within, settings, method=method, warm=table, seed=seed)
     policy, lower, unrestricted = playable(model, found.policy), found.lower, found.unrestricted
-    if (
-        warm_policy is not None
-        and warm_value > lower
-        and (max_nodes is None or max_nodes >= warm_policy.N)
-    ):
-        policy, lower = warm_policy, warm_value
+    if warm is not None and warm_value > lower and (max_nodes is None or max_nodes >= warm.N):
+        policy, lower = warm, warm_value
         unrestricted = None if unrestricted is None else max(unrestricted, lower)
-    status = _status(model, found.status, lower, found.upper, gap)
+    status = _status(model, found.status, lower, found.upper, limits.gap)
     return Plan(
         policy.for_model(model), lower, max(found.upper, lower), status, found.method,
         policy_class, found.nodes, found.work, time.perf_counter() - begun, tuple(found.history),
@@ -249,11 +264,11 @@ def _status(model: LatentMDP, status: str, lower: float, upper: float, gap: floa
     return status
 
 
-def _left(time_limit: float | None, seconds: float) -> float | None:
-    """What is left of the time limit after so many seconds; None if there is no limit."""
-    if time_limit is None or math.isinf(time_limit):
+def _left(limits: Limits, begun: float) -> float | None:
+    """Seconds left of the time limit; None if there is no limit."""
+    if limits.time is None or math.isinf(limits.time):
         return None
-    return max(float(time_limit) - seconds, 0.0)
+    return max(float(limits.time) - (time.perf_counter() - begun), 0.0)
 
 
 def _checked_max_nodes(max_nodes: Any, model: LatentMDP, policy_class: str) -> int:
@@ -263,40 +278,3 @@ def _checked_max_nodes(max_nodes: Any, model: LatentMDP, policy_class: str) -> i
             f"class is {policy_class}, the horizon {model.horizon}"
         )
     return check_max_nodes(max_nodes, model)
-
-
-def _memory(limit: int | None) -> int:
-    return memory_budget() if limit is None else int(limit)
-
-
-def _check_arguments(
-    model: Any,
-    policy_class: Any,
-    gap: Any,
-    time_limit: Any,
-    work_limit: Any,
-    memory_limit: Any,
-    progress: Any,
-    seed: Any,
-) -> None:
-    if not isinstance(model, LatentMDP):
-        raise ModelError(f"plan needs a LatentMDP; it was given a {type(model).__name__}")
-    check_policy_class(policy_class)
-    if gap is not None and not (_number(gap) and 0 <= gap <= 1):
-        raise ModelError(
-            "gap must be a number from 0 to 1, or None; it is relative, so that 0.05 means 5% of "
-            f"the upper bound; it is {gap!r}"
-        )
-    if time_limit is not None and not (_number(time_limit) and time_limit > 0):
-        raise ModelError(f"time_limit must be seconds above 0, or None; it is {time_limit!r}")
-    for name, value in (("work_limit", work_limit), ("memory_limit", memory_limit)):
-        if value is not None and not (_number(value) and value >= 1 and value == value // 1):
-            raise ModelError(f"{name} must be a whole number of at least 1; it is {value!r}")
-    if progress is not None and not callable(progress):
-        raise ModelError(f"progress must be a function or None; it is {progress!r}")
-    if not (_number(seed) and seed >= 0 and seed == seed // 1):
-        raise ModelError(f"seed must be a whole number of at least 0; it is {seed!r}")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -9,9 +9,6 @@ from latentmdp.kernels.planning.history_graph import BeliefGraph, rehash_beliefs
 from latentmdp.kernels.planning.history_tree import BeliefTree, rehash_nodes
 from latentmdp.kernels.structs import Indices
 
-FIRST_NODES = 4096  # room of a new tree
-ENLARGED = 1.3  # room of a tree or graph that was full, by what is in use
-
 TREE_NODES = (
     "step", "state", "belief", "lower", "upper", "first_edge", "gain_row", "grid_level", "vertex",
     "reach", "queue",
@@ -27,21 +24,23 @@ GRAPH_NODES = (
 GRAPH_EDGES = ("child", "prob")
 
 
-def empty_tree(observations: ObservationModel, starts: int, A: int, widest: int) -> BeliefTree:
-    """A tree with room for some nodes; `widest` is the most edges of a node."""
-    n, M = FIRST_NODES + widest + starts, observations.likelihood.shape[1]
+def empty_tree(
+    observations: ObservationModel, starts: int, A: int, widest: int, first_nodes: int
+) -> BeliefTree:
+    """A tree with room for `first_nodes`; `widest` is the most edges of a node."""
+    n, M = first_nodes + widest + starts, observations.likelihood.shape[1]
     return BeliefTree(
         used=np.zeros(4, dtype=np.int64),
         step=_indices(n), state=_indices(n), belief=np.empty((n, M)),
         lower=np.empty(n), upper=np.empty(n), first_edge=_indices(n), gain_row=_indices(n),
-        grid_level=_indices(n), vertex=_indices(n), gain=np.empty((FIRST_NODES // 2, A)),
+        grid_level=_indices(n), vertex=_indices(n), gain=np.empty((first_nodes // 2, A)),
         child=_indices(2 * n), prob=np.empty(2 * n), table=_hash_table(2 * n - 1),
         reach=np.empty(n), queue=_indices(n),
     )  # fmt: skip
 
 
-def enlarge_tree(tree: BeliefTree, widest: int, free: int) -> BeliefTree | None:
-    """More room for nodes, edges or inner nodes, whatever is full.
+def enlarge_tree(tree: BeliefTree, widest: int, free: int, growth: float) -> BeliefTree | None:
+    """More room, by this growth, for nodes, edges or inner nodes, whatever is full.
 
     The arrays grow in place, without being copied. None: it takes more than `free` bytes, or more
     than indices can count.
@@ -54,7 +53,7 @@ def enlarge_tree(tree: BeliefTree, widest: int, free: int) -> BeliefTree | None:
     if tree.used[N_INNER] >= len(tree.gain):
         full += ["gain"]
     arrays = [getattr(tree, name) for name in full]
-    lengths = [int(ENLARGED * len(array)) + widest for array in arrays]
+    lengths = [int(growth * len(array)) + widest for array in arrays]
     grown = sum(
         (length - len(array)) * array[:1].nbytes
         for array, length in zip(arrays, lengths, strict=True)
@@ -110,15 +109,15 @@ def first_room(J: int, S: int, starts: int) -> GraphRoom:
     return GraphRoom(n, n, 2 * S, n)
 
 
-def more_room(graph: BeliefGraph, J: int) -> GraphRoom | None:
-    """More room for everything. None: more than indices can count."""
+def more_room(graph: BeliefGraph, J: int, growth: float) -> GraphRoom | None:
+    """More room for everything, by this growth. None: more than indices can count."""
     S, A = graph.node_of.shape[1], graph.gain.shape[1]
     used: list[int] = graph.used.tolist()
     room = GraphRoom(
-        int(ENLARGED * used[N_BELIEFS]) + 2 * (J + S),
-        int(ENLARGED * used[N_NODES]) + 2 * (J + S),
-        int(ENLARGED * used[N_INNER]) + 2 * S,
-        int(ENLARGED * used[N_EDGES]) + 2 * J,
+        int(growth * used[N_BELIEFS]) + 2 * (J + S),
+        int(growth * used[N_NODES]) + 2 * (J + S),
+        int(growth * used[N_INNER]) + 2 * S,
+        int(growth * used[N_EDGES]) + 2 * J,
     )
     return None if max(*room, room.rows * A + 1) >= NONE else room
 

@@ -33,12 +33,7 @@ from latentmdp.planning.history.belief_arrays import (
 from latentmdp.planning.history.observations import Start
 from latentmdp.planning.history.policy_parts import PolicyParts, PolicyTooLargeError
 from latentmdp.planning.history.search import Allowed
-
-FIRST_CUT = 1e-6  # nodes reached with less are not followed while there are others to expand
-DRIFT_SHARE = 1e-3  # of the allowed gap: what may be added for sweeps that stop early
-NOTICE_SHARE = 1e-4  # of the allowed gap: smaller changes are not passed on at once
-BATCH_SHARE = 0.15  # beliefs expanded per round, relative to those expanded already
-PASS_WORK = 200_000  # of expanding or sweeping between two looks at the clock
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 
 
 class GraphSearch:
@@ -48,11 +43,17 @@ class GraphSearch:
     pending = 0
 
     def __init__(
-        self, observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+        self,
+        observations: ObservationModel,
+        start: Start,
+        horizon: int,
+        corners: BeliefGrid,
+        settings: PlanningSettings = SETTINGS,
     ) -> None:
         self.observations, self.start, self.horizon = observations, start, horizon
         self.corners, self.by_step = corners, _by_step(corners)
-        self.round, self.cut = 0, FIRST_CUT
+        self.settings = settings
+        self.round, self.cut = 0, settings.layers_first_cut
         self.order: Ints = np.zeros(0, dtype=np.int64)  # the expanded beliefs
         S = int(corners.upper.shape[1])
         A = observations.A
@@ -117,7 +118,8 @@ class GraphSearch:
     def _round(self, allowed: float, budget: Budget, memory: int) -> str:
         """Choose, expand and back up; why the search must pause or end, if it must."""
         self.round += 1
-        drift, notice = DRIFT_SHARE * allowed / self.horizon, NOTICE_SHARE * allowed
+        drift = self.settings.layers_drift * allowed / self.horizon
+        notice = self.settings.layers_notice * allowed
         chosen = self._choose()
         if len(chosen) == 0:
             if self.cut > 0.0:  # the rest of the frontier is reached with less than `cut`
@@ -142,7 +144,7 @@ class GraphSearch:
         while begin < end and not (begin and budget.reason()):
             begin = tighten_frontier(
                 self.graph, self.by_step, self.order, begin, self.round, drift, notice,
-                self.work + PASS_WORK,
+                self.work + self.settings.layers_pass_work,
             )  # fmt: skip
 
     def _back_up(self, everything: bool, drift: float, notice: float, budget: Budget) -> None:
@@ -151,7 +153,7 @@ class GraphSearch:
         while place < len(self.order) and not ((place or step) and budget.reason()):
             place, step = back_up_layers(
                 self.graph, self.order, place, step, self.round, everything, drift, notice,
-                self.work + PASS_WORK,
+                self.work + self.settings.layers_pass_work,
             )  # fmt: skip
 
     def _choose(self) -> Ints:
@@ -164,7 +166,7 @@ class GraphSearch:
             scores.append(graph.score[: graph.used[N_BELIEFS]].copy())
         score = scores[0] if self.round % 2 == 0 and scores[0].any() else scores[1]
         candidates = np.flatnonzero(score > 0)
-        n = max(2, int(BATCH_SHARE * len(self.order)))
+        n = max(2, int(self.settings.layers_batch * len(self.order)))
         return candidates[np.argsort(-score[candidates], kind="stable")[:n]]
 
     def _expand(self, chosen: Ints, drift: float, budget: Budget, memory: int) -> str:
@@ -174,7 +176,12 @@ class GraphSearch:
         while done < len(chosen):
             begin, nodes = done, self.nodes
             done = expand_beliefs(
-                self.graph, self.observations, chosen, begin, self.round, self.work + PASS_WORK
+                self.graph,
+                self.observations,
+                chosen,
+                begin,
+                self.round,
+                self.work + self.settings.layers_pass_work,
             )
             bound_nodes(self.graph, self.by_step, nodes, drift)
             self.order = np.append(self.order, chosen[begin:done][new[begin:done]])
@@ -193,7 +200,7 @@ class GraphSearch:
     def _grow(self, memory: int) -> bool:
         """More room for everything; False: there is no memory for it."""
         graph, by_step = self.graph, total_bytes(self.by_step)
-        room = more_room(graph, len(self.observations.next))
+        room = more_room(graph, len(self.observations.next), self.settings.room_growth)
         if room is None:
             return False
         M, S, A = graph.belief.shape[1], graph.node_of.shape[1], graph.gain.shape[1]

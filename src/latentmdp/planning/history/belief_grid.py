@@ -17,9 +17,7 @@ from latentmdp.kernels.planning.history_grid import (
     list_vertices,
 )
 from latentmdp.planning.budget import StopCheck
-
-PIECE_COST = 20_000_000  # of multiplications, about, between two looks at the clock
-REFINEMENT = 3  # a finer grid has at least this many times the vertices
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 
 
 def n_vertices(M: int, N: int) -> int:
@@ -27,10 +25,10 @@ def n_vertices(M: int, N: int) -> int:
     return comb(N + M - 1, M - 1)
 
 
-def next_resolution(M: int, N: int) -> int:
-    """The resolution of the next finer grid; for two contexts or more."""
+def next_resolution(M: int, N: int, refinement: int) -> int:
+    """The next resolution with that many times the vertices; for two contexts or more."""
     finer = N + 1
-    while n_vertices(M, finer) < REFINEMENT * n_vertices(M, N):
+    while n_vertices(M, finer) < refinement * n_vertices(M, N):
         finer += 1
     return finer
 
@@ -59,6 +57,7 @@ def build_grid(
     n_states: int,
     N: int,
     stop: StopCheck | None = None,
+    settings: PlanningSettings = SETTINGS,
 ) -> BeliefGrid | None:
     """The grid of resolution `N`, backed up through all steps; None if `stop()` says so on the way.
 
@@ -68,14 +67,14 @@ def build_grid(
     J, M = observations.likelihood.shape
     V = len(grid.belief)
     cell = min(N, M) + 1  # vertices around a belief, about
-    for first, last in _pieces(V, J * (cell + M // 4)):
+    for first, last in _pieces(V, J * (cell + M // 4), settings):
         if stop is not None and stop():
             return None
         link_vertices(observations, grid, first, last)
     points = n_states * V
     at_a_step = J // steps_of(observations, n_states)  # observations, about
     for t in range(horizon - 1, -1, -1):
-        for first, last in _pieces(points, at_a_step * cell * M // n_states + 1):
+        for first, last in _pieces(points, at_a_step * cell * M // n_states + 1, settings):
             if stop is not None and stop():
                 return None
             back_up_step(observations, grid, t, first, last)
@@ -103,24 +102,29 @@ def empty_grid(observations: ObservationModel, horizon: int, n_states: int, N: i
 
 
 def link_grid(
-    observations: ObservationModel, horizon: int, n_states: int, N: int, stop: StopCheck
+    observations: ObservationModel,
+    horizon: int,
+    n_states: int,
+    N: int,
+    stop: StopCheck,
+    settings: PlanningSettings = SETTINGS,
 ) -> BeliefGrid | None:
     """The grid with its cells, bounds still to be backed up; None if `stop()` says so on the way.
 
-    What is done within `PIECE_COST` is done whatever `stop()` says.
+    The first piece is done whatever `stop()` says.
     """
     grid = empty_grid(observations, horizon, n_states, N)
     J, M = observations.likelihood.shape
-    for first, last in _pieces(len(grid.belief), J * (min(N, M) + 1 + M // 4)):
+    for first, last in _pieces(len(grid.belief), J * (min(N, M) + 1 + M // 4), settings):
         if first > 0 and stop():
             return None
         link_vertices(observations, grid, first, last)
     return grid
 
 
-def _pieces(n: int, cost: int) -> list[tuple[int, int]]:
-    """`n` items of equal cost in ranges `(first, stop)` of about `PIECE_COST`."""
-    length = max(1, PIECE_COST // max(cost, 1))
+def _pieces(n: int, cost: int, settings: PlanningSettings) -> list[tuple[int, int]]:
+    """`n` items of equal cost in ranges `(first, stop)` between two looks at the clock."""
+    length = max(1, settings.grid_piece_cost // max(cost, 1))
     return [(first, min(first + length, n)) for first in range(0, n, length)]
 
 

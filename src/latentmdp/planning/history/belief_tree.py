@@ -16,7 +16,7 @@ from latentmdp.kernels.planning.history_tree_search import (
     write_policy,
 )
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.history.belief_arrays import FIRST_NODES, total_bytes
+from latentmdp.planning.history.belief_arrays import total_bytes
 from latentmdp.planning.history.belief_grid import (
     build_grid,
     grid_bytes,
@@ -28,8 +28,7 @@ from latentmdp.planning.history.growing_tree import NEVER, GrowingTree
 from latentmdp.planning.history.observations import Start
 from latentmdp.planning.history.policy_parts import PolicyParts
 from latentmdp.planning.history.search import Allowed
-
-PASS_NODES = 200_000  # to tighten or back up between two looks at the clock
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 
 
 class TreeSearch(GrowingTree):
@@ -38,9 +37,14 @@ class TreeSearch(GrowingTree):
     name = "grid"
 
     def __init__(
-        self, observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+        self,
+        observations: ObservationModel,
+        start: Start,
+        horizon: int,
+        corners: BeliefGrid,
+        settings: PlanningSettings = SETTINGS,
     ) -> None:
-        super().__init__(observations, start, int(corners.upper.shape[1]))
+        super().__init__(observations, start, int(corners.upper.shape[1]), settings)
         self.horizon, self.grids = horizon, [corners]
         self.grid_work = 0  # spent on finer grids
         tighten_leaves(self.tree, corners, 0, 0, self.nodes)
@@ -60,7 +64,8 @@ class TreeSearch(GrowingTree):
         """Memory that a new one needs, about."""
         J, M = observations.likelihood.shape
         A, steps = observations.A, steps_of(observations, int(corners.upper.shape[1]))
-        return 8 * ((FIRST_NODES + len(start.state)) * (20 + M + A) + 2 * J // (A * steps))
+        nodes = SETTINGS.first_nodes + len(start.state)
+        return 8 * (nodes * (20 + M + A) + 2 * J // (A * steps))
 
     # ------------------------------------------------------------------ state
 
@@ -96,32 +101,34 @@ class TreeSearch(GrowingTree):
     def _refine(self, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is one and time, work and memory for it."""
         M = self.observations.likelihood.shape[1]
-        N = next_resolution(M, self.grids[-1].N)
+        N = next_resolution(M, self.grids[-1].N, self.settings.grid_refinement)
         work, self.pending = self.pending, 0
         self.refine_at = NEVER
         size = grid_bytes(self.observations.likelihood.shape, self.horizon, self.S, N)
         rate = budget.work / max(budget.seconds, 1e-3)
         if self.bytes + size > memory // 2 or not budget.affords(work, rate):
             return
-        grid = build_grid(self.observations, self.horizon, self.S, N, budget.reason)
+        grid = build_grid(self.observations, self.horizon, self.S, N, budget.reason, self.settings)
         if grid is None:
             return
         self.grids.append(grid)
         self.grid_work += work
         level, n = len(self.grids) - 1, self.nodes
-        for begin in range(0, n, PASS_NODES):
+        most = self.settings.tree_pass_nodes
+        for begin in range(0, n, most):
             if budget.reason():
                 return
-            tighten_leaves(self.tree, grid, level, begin, min(begin + PASS_NODES, n))
-        for end in range(n, 0, -PASS_NODES):
+            tighten_leaves(self.tree, grid, level, begin, min(begin + most, n))
+        for end in range(n, 0, -most):
             if budget.reason():
                 return
-            back_up_range(self.tree, self.observations, max(end - PASS_NODES, 0), end)
+            back_up_range(self.tree, self.observations, max(end - most, 0), end)
         self._schedule_grid()
 
     def _next_work(self) -> int:
         """The work of the next finer grid."""
-        finer = next_resolution(self.observations.likelihood.shape[1], self.grids[-1].N)
+        M, refinement = self.observations.likelihood.shape[1], self.settings.grid_refinement
+        finer = next_resolution(M, self.grids[-1].N, refinement)
         return grid_work(self.observations, self.horizon, self.S, finer)
 
     # ------------------------------------------------------------------ the policy

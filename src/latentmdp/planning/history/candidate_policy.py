@@ -44,19 +44,8 @@ from latentmdp.planning.history.observations import (
 )
 from latentmdp.planning.history.policy_parts import PolicyParts, PolicyTooLargeError
 from latentmdp.planning.infinite.belief_grid import known_contexts
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
-
-TABLES_SHARE = 0.4  # of the memory: for the values of exits and of knowing the context
-GRAPH_SHARE = 0.2  # ... for the graph of beliefs; the rest is for the policy
-EXITS_SHARE = 0.4  # of the time that is left: for the values of exits, at most
-WRITING_SHARE = 0.3  # of the time: what is kept back for writing and evaluating the policy
-LEAST_WEIGHT = 1e-9  # paths that are less likely are not followed
-PIECE = 100_000  # work between two looks at the clock
-OUTCOMES_PER_UNIT = 100  # of tables that are evaluated
-CHAIN_WORK = 300  # of a linear system, however small
-SWEEPS = 400  # of backups where there is no last step
-FIRST_ROOM = 1024
-FIRST_BYTES = 700  # of a new graph, for each node that it has room for
 
 
 class _Late(Exception):  # noqa: N818  (control flow, not an error)
@@ -74,7 +63,9 @@ class CandidatePolicy:
         memory: int,
         work: int,
         known: tuple[Ints, Floats] | None = None,
+        settings: PlanningSettings = SETTINGS,
     ) -> None:
+        self.settings = settings
         self.model, self.table, self.budget = model, table, budget
         self.endless = is_infinite(model.horizon)
         self.memory, self.work_limit, self.solved = memory, work, known
@@ -100,7 +91,7 @@ class CandidatePolicy:
     def _made(self, exits: int) -> PolicyGraph:
         """The policy with so many contexts' own policies as exits."""
         rows = self._rows(exits)
-        self.budget.kept_back = WRITING_SHARE * (self.budget.time_limit or 0.0)
+        self.budget.kept_back = self.settings.candidate_writing * (self.budget.time_limit or 0.0)
         graph, start = self._grown(rows)
         self.budget.kept_back = 0.0
         return self._extracted(rows, graph, start)
@@ -111,10 +102,11 @@ class CandidatePolicy:
         """Contexts whose own policies fit into memory as exits; -1: nothing fits."""
         model, T = self.model, len(self.table)
         M, S = model.M, model.S
-        first = int(np.count_nonzero(model.nu.any(axis=0))) + 4 * self.widest + FIRST_ROOM
-        if FIRST_BYTES * first > GRAPH_SHARE * self.memory:
+        s = self.settings
+        first = int(np.count_nonzero(model.nu.any(axis=0))) + 4 * self.widest + s.first_room
+        if s.candidate_node_bytes * first > s.candidate_graph * self.memory:
             return -1
-        free = TABLES_SHARE * self.memory - 32 * J - 40 * M * S
+        free = s.candidate_tables * self.memory - 32 * J - 40 * M * S
         free -= 16 * (T + 1) * M * S  # knowing the context
         per_exit = T * S * (8 * M + 24)
         return min(M, int(free // per_exit) - 1)
@@ -122,7 +114,9 @@ class CandidatePolicy:
     @property
     def _chain_work(self) -> int:
         """Work of evaluating a table without a last step in one context."""
-        return CHAIN_WORK + len(self.model.next) // (self.model.M * OUTCOMES_PER_UNIT)
+        s, model = self.settings, self.model
+        outcomes = len(model.next) // (model.M * s.candidate_outcomes_per_unit)
+        return s.candidate_chain_work + outcomes
 
     def _look(self) -> None:
         """Stop if time is up."""
@@ -134,7 +128,7 @@ class CandidatePolicy:
         M, S, A = model.sizes
         if self.endless:
             if self.solved is None:
-                self.solved = known_contexts(model, self.budget.reason)[:2]
+                self.solved = known_contexts(model, self.budget.reason, self.settings)[:2]
             best, known = (part[None] for part in self.solved)
         else:
             known, best = context_values(model, self._look)
@@ -150,10 +144,10 @@ class CandidatePolicy:
             model.row_reward, np.ascontiguousarray(model.last_row_reward), model.stride, alpha,
             np.ascontiguousarray(known), self.endless,
         )  # fmt: skip
-        seconds = self.budget.left
+        seconds, share = self.budget.left, self.settings.candidate_exits_time
         begun, kept = self.budget.seconds, list[int]()
         for k in (len(tables) - 1, *range(len(tables) - 1)):  # the base comes first
-            late = seconds is not None and self.budget.seconds - begun > EXITS_SHARE * seconds
+            late = seconds is not None and self.budget.seconds - begun > share * seconds
             if kept and (late or self.spent >= self.work_limit):
                 break
             self._evaluate(rows, tables[k], k)
@@ -172,9 +166,9 @@ class CandidatePolicy:
             policy = PolicyGraph.from_table(table[0], stationary=True)
             alpha[0, :, k] = discounted_values(model, policy, variances=False)[0]
             return
-        outcomes = len(table) * len(model.next) // model.steps
-        self.spent += outcomes // (model.A * OUTCOMES_PER_UNIT) + 1
-        length = max(1, 10 * PIECE * model.M // max(outcomes, 1))
+        s, size = self.settings, len(table) * len(model.next) // model.steps
+        self.spent += size // (model.A * s.candidate_outcomes_per_unit) + 1
+        length = max(1, 10 * s.candidate_piece * model.M // max(size, 1))
         for m in range(0, model.M, length):
             table_values(rows, table, k, alpha, m, min(m + length, model.M))
             self._look()
@@ -185,20 +179,22 @@ class CandidatePolicy:
         """The graph with values backed up, and the nodes of the first states."""
         start = start_beliefs(self.model)
         n, entries = len(start.state), int(np.count_nonzero(start.belief))
-        graph = _empty_graph(n, max(entries, 4 * self.widest), self.widest)
+        graph = _empty_graph(
+            n, max(entries, 4 * self.widest), self.widest, self.settings.first_room
+        )
         _, context = np.nonzero(start.belief)
         first = np.append(0, np.cumsum(np.count_nonzero(start.belief, axis=1)))
         at = np.empty(n, dtype=np.int64)
         weight = start.belief[start.belief > 0]
         plant(rows, graph, start.state, start.prob, first, context, weight, at)
         found, done = _outcomes(self.widest), False
-        room = GRAPH_SHARE * self.memory
+        room = self.settings.candidate_graph * self.memory
         while not done and not self.budget.reason():
             work = int(graph.used[WORK])
             if work >= self.work_limit:
                 break
-            stop = min(work + PIECE, self.work_limit)
-            done = expand(rows, graph, found, LEAST_WEIGHT, stop)
+            stop = min(work + self.settings.candidate_piece, self.work_limit)
+            done = expand(rows, graph, found, self.settings.candidate_least_weight, stop)
             if not done and graph.used[WORK] < stop:
                 if 2 * _bytes(graph) > room:
                     break
@@ -213,7 +209,7 @@ class CandidatePolicy:
         if self.endless:
             order = order[::-1].copy()
         tolerance = 1e-12 * max(float(np.abs(rows.alpha).max()), 1e-300)
-        for _ in range(SWEEPS if self.endless else 1):
+        for _ in range(self.settings.candidate_sweeps if self.endless else 1):
             if back_up(graph, order, tolerance) <= tolerance or self.budget.reason():
                 break
 
@@ -277,8 +273,9 @@ class CandidatePolicy:
 
     def _room(self) -> tuple[float, float]:
         """Nodes, or else edges, that memory suffices for."""
-        free = (1.0 - TABLES_SHARE - GRAPH_SHARE) * self.memory
-        return free / (160 + 16 * self.model.M), free / 140
+        s = self.settings
+        free = (1.0 - s.candidate_tables - s.candidate_graph) * self.memory
+        return free / (s.policy_node_bytes + 16 * self.model.M), free / s.policy_edge_bytes
 
 
 def _reached(graph: CandidateGraph, start: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
@@ -312,10 +309,10 @@ def _outcomes(widest: int) -> Outcomes:
     )  # fmt: skip
 
 
-def _empty_graph(starts: int, entries: int, widest: int) -> CandidateGraph:
+def _empty_graph(starts: int, entries: int, widest: int, room: int) -> CandidateGraph:
     """A graph with room for its first states and a few expansions."""
-    n = starts + 2 * widest + FIRST_ROOM
-    wide = entries + 2 * widest + FIRST_ROOM
+    n = starts + 2 * widest + room
+    wide = entries + 2 * widest + room
     ints = dict.fromkeys(("context", "child", "key"), wide)
     arrays = {name: np.zeros(size, dtype=np.int64) for name, size in ints.items()}
     heap = RULES * (starts + 2 * wide)

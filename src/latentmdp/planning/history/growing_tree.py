@@ -11,6 +11,7 @@ from latentmdp.planning.budget import Budget
 from latentmdp.planning.history.belief_arrays import empty_tree, enlarge_tree
 from latentmdp.planning.history.observations import Start
 from latentmdp.planning.history.search import Allowed
+from latentmdp.planning.settings import PlanningSettings
 
 NEVER = 2**62  # work that no search does
 
@@ -24,11 +25,16 @@ class GrowingTree(ABC):
 
     tree: BeliefTree
 
-    def __init__(self, observations: ObservationModel, start: Start, S: int) -> None:
+    def __init__(
+        self, observations: ObservationModel, start: Start, S: int, settings: PlanningSettings
+    ) -> None:
         self.observations, self.start, self.S = observations, start, S
+        self.settings = settings
         self.A = observations.A
         self.widest = int(np.diff(observations.ptr[:: self.A]).max())  # edges of a node, at most
-        self.tree = empty_tree(observations, len(start.state), self.A, self.widest)
+        self.tree = empty_tree(
+            observations, len(start.state), self.A, self.widest, settings.first_nodes
+        )
         plant_tree(self.tree, start.state, start.belief)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
 
@@ -61,7 +67,9 @@ class GrowingTree(ABC):
             if code == EXHAUSTED:
                 return "stalled"
             if code == FULL:
-                larger = enlarge_tree(self.tree, self.widest, memory - self.bytes)
+                larger = enlarge_tree(
+                    self.tree, self.widest, memory - self.bytes, self.settings.room_growth
+                )
                 if larger is None:
                     return "memory"
                 self.tree = larger

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.evaluation.evaluate import evaluate
 from latentmdp.kernels.planning.history_grid import BeliefGrid
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.baselines import context_start
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.driver import Driver, TimeReserve, value_of
 from latentmdp.planning.history.belief_free import default_table
 from latentmdp.planning.history.belief_graph import GraphSearch, first_bytes
 from latentmdp.planning.history.belief_grid import build_grid, grid_bytes
 from latentmdp.planning.history.belief_tree import TreeSearch
-from latentmdp.planning.history.extraction import POLICY_NODE_BYTES, PolicyMaker
+from latentmdp.planning.history.extraction import PolicyWriter
 from latentmdp.planning.history.observations import (
     list_observations,
     listing_bytes,
@@ -30,36 +30,31 @@ from latentmdp.planning.history.observations import (
 )
 from latentmdp.planning.history.race import Race
 from latentmdp.planning.history.search import Allowed, HistorySearch
-from latentmdp.planning.search_result import BoundsLog, Progress, SearchResult
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.search_result import BoundsLog, SearchResult
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.interrupts import interrupts_set
 
 HISTORY_METHODS = ("auto", "exact", "layers", "grid")
-LEAST_QUANTUM = 20_000  # work between two looks at the clock
-ROUNDING_GAP = 1e-11  # a gap this small, relative to the largest value, is rounding error
-DEFAULT_MEMORY = 4 * 2**30
-FALLBACK_SECONDS = 2e-8  # per outcome and step, of solving each context and evaluating a policy
 
 
 def plan_history(
     model: LatentMDP,
+    limits: Limits | None = None,
+    settings: PlanningSettings = SETTINGS,
     *,
-    gap: float | None = None,
-    time_limit: float | None = None,
-    work_limit: int | None = None,
-    memory_limit: int | None = None,
     method: str = "auto",
-    progress: Progress | None = None,
 ) -> SearchResult:
     """Plan over all history-dependent policies until `upper - lower <= gap * |upper|`.
 
-    `gap=None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by side,
-    most of the work for the one whose gap falls), or `exact` (as `auto`, to the end whatever the
-    gap). Equal work limits give equal results; a reached time or work limit is the status `time`.
-    Time spent compiling does not count.
+    A gap of `None` closes up to rounding error. `method`: `layers`, `grid`, `auto` (both side by
+    side, most of the work for the one whose gap falls), or `exact` (as `auto`, to the end whatever
+    the gap). Equal work limits give equal results; a reached time or work limit is the status
+    `time`. Time spent compiling does not count.
 
     >>> from latentmdp import make
-    >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), gap=0.01)
+    >>> plan = plan_history(make("maze:size=4,goals=3,horizon=12,seed=0"), Limits(gap=0.01))
     >>> plan.status, plan.method, plan.upper - plan.lower <= 0.01 * plan.upper
     ('gap', 'layers', True)
     """
@@ -70,16 +65,14 @@ def plan_history(
             "method='layers' needs a model that is the same at every step, without terminal "
             "rewards; this one is not (method='grid' or 'auto')"
         )
-    relative = 0.0 if gap is None or method == "exact" else float(gap)
-    memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
-    budget = Budget(time_limit, work_limit)
-    start = start_beliefs(model)
-    report = BoundsLog(budget, progress)
+    limits = limits or Limits()
+    budget, start = limits.budget(), start_beliefs(model)
+    log = BoundsLog(budget, limits.progress)
     with interrupts_set(budget.interrupted):
-        memory -= least_policy_bytes(model)
+        memory = limits.bytes - least_policy_bytes(model, settings)
         if budget.time_limit is not None:  # keep time back for `_context_policy`
-            fallback = FALLBACK_SECONDS * model.H * len(model.next) / model.steps
-            budget.kept_back = min(fallback, 0.5 * budget.time_limit)
+            fallback = settings.fallback_seconds * model.H * len(model.next) / model.steps
+            budget.kept_back = min(fallback, settings.most_kept_back[0] * budget.time_limit)
         corners: BeliefGrid | None = None
         kind: Any = None
         if listing_bytes(model) <= memory:
@@ -90,48 +83,40 @@ def plan_history(
         if kind is not None:
             observations = observations_in_time(model, listed, budget.reason)
             if observations is not None and not budget.reason():
-                corners = build_grid(observations, model.H, model.S, 1, budget.reason)
+                corners = build_grid(observations, model.H, model.S, 1, budget.reason, settings)
         if corners is None:
-            return _context_policy(model, budget.reason() or "memory", budget, report)
+            return _context_policy(model, budget.reason() or "memory", budget, log)
         budget.kept_back = 0.0
-        scale = float(np.abs(corners.upper).max())
-        allowed = Allowed(relative, ROUNDING_GAP * scale)
-        search: HistorySearch = kind(observations, start, model.H, corners)
+        search: HistorySearch = kind(observations, start, model.H, corners, settings)
         worth = np.einsum("ms,skm->k", model.w[:, None] * model.nu, corners.alpha[0])
         best_context = int(np.argmax(worth))
         corner = corners.action[:, :, best_context].astype(np.int64)
-        table = default_table(model, corner, budget)
-        maker = PolicyMaker(model, table, best_context if table is corner else -1, budget, memory)
-        target, shrink = allowed, 0.9
-        while True:
-            status = _run(search, target, budget, memory, report, maker)
-            low, high = search.bounds
-            spare = allowed.gap(high) - (high - low)
-            policy, lower = maker.write(search, max(0.5 * spare, 0.01 * (high - low)))
-            upper = max(high, lower)
-            if status == "closed" and maker.shortage:
-                status = maker.shortage
-            if status != "closed" or upper - lower <= allowed.gap(upper) + ROUNDING_GAP * scale:
-                break
-            if high <= low:
-                status = "stalled"  # what is open is rounding error
-                break
-            # cutting the policy where it is hardly ever needed cost too much: aim at a smaller gap
-            target, shrink = Allowed(0.0, shrink * min(target.gap(high), high - low)), 0.5
-        method = search.name
-        if upper - lower <= 10 * ROUNDING_GAP * scale:
-            status = "optimal"
-        elif status == "closed":
-            status = "gap"
-    report(lower, upper)
+        table = default_table(model, corner, budget, settings)
+        relative = 0.0 if method == "exact" else float(limits.gap or 0.0)
+        scale = float(np.abs(corners.upper).max())
+        reserve = TimeReserve(
+            budget, settings, lambda: search.bytes, settings.unit_seconds,
+            small=settings.small_policy,
+        )  # fmt: skip
+        reserve.keep_for_baselines()
+        context = best_context if table is corner else -1
+        driver = Driver(
+            model, search, PolicyWriter(search, table, context, model.M, reserve, memory),
+            Allowed(relative, settings.rounding_gap * scale), reserve, memory, log,
+        )  # fmt: skip
+        driver.large = memory // 8
+        status, upper = driver.run()
+    log(driver.lower, upper)
+    assert driver.policy is not None
     return SearchResult(
-        policy, lower, upper, status, method, search.nodes, budget.work, report.history
-    )
+        driver.policy, driver.lower, upper, driver.final_status(status, upper), search.name,
+        search.nodes, budget.work, log.history,
+    )  # fmt: skip
 
 
-def least_policy_bytes(model: LatentMDP) -> int:
+def least_policy_bytes(model: LatentMDP, settings: PlanningSettings = SETTINGS) -> int:
     """Memory of any policy while it is written and evaluated: of its default nodes."""
-    return model.H * model.S * (POLICY_NODE_BYTES + 16 * model.M)
+    return model.H * model.S * (settings.policy_node_bytes + 16 * model.M)
 
 
 def _affordable_search(
@@ -148,43 +133,16 @@ def _affordable_search(
     return Race
 
 
-def _run(
-    search: HistorySearch,
-    target: Allowed,
-    budget: Budget,
-    memory: int,
-    report: BoundsLog,
-    maker: PolicyMaker,
-) -> str:
-    """Let the search work until it is done or a limit is reached; says which."""
-    while True:
-        budget.work = search.work
-        low, high = search.bounds
-        report(low, high)
-        if high - low <= target.gap(high):
-            return "closed"
-        maker.watch(search)
-        if reason := budget.reason():
-            return reason
-        quantum = max(LEAST_QUANTUM, search.work // 200)
-        if budget.work_limit is not None:
-            quantum = min(quantum, budget.work_limit - search.work)
-        outcome = search.advance(quantum, target, budget, memory)
-        if outcome in ("memory", "stalled"):
-            budget.work = search.work
-            return budget.reason() or outcome
-
-
 def _context_policy(
     model: LatentMDP,
     status: str,
     budget: Budget,
-    report: BoundsLog,
+    log: BoundsLog,
 ) -> SearchResult:
     """What there is without time or memory for more: a policy for the likeliest context."""
     value, table = context_start(model)
     policy = PolicyGraph.from_table(table)
-    lower = evaluate(model, policy).value
+    lower = value_of(model, policy)
     upper = max(lower, float((model.w[:, None] * model.nu * value).sum()))
-    report(lower, upper)
-    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, report.history)
+    log(lower, upper)
+    return SearchResult(policy, lower, upper, status, "context", 0, budget.work, log.history)

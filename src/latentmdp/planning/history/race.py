@@ -17,14 +17,7 @@ from latentmdp.planning.history.belief_tree import TreeSearch
 from latentmdp.planning.history.observations import Start
 from latentmdp.planning.history.policy_parts import PolicyParts
 from latentmdp.planning.history.search import Allowed, HistorySearch
-
-# Chosen by trial; benchmarks/plan_methods.py shows what they cost on every domain.
-HEAD_START = 20_000  # work that the leader does before the other starts; more in large models
-FIRST_LOOK = 10_000  # work that the other does then, whatever its share
-OTHER_SHARE = 0.12  # of all work, for the search that does not lead
-OVERTAKES = 0.5  # the other leads when its gap is at most this times the leader's, for less work
-CATCHES_UP = 0.2  # of the cost of a grid: what the other may spend before the leader builds it
-STEPS_LOOKED_AT = 64
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 
 
 class Race:
@@ -33,14 +26,23 @@ class Race:
     pending = 0
 
     def __init__(
-        self, observations: ObservationModel, start: Start, horizon: int, corners: BeliefGrid
+        self,
+        observations: ObservationModel,
+        start: Start,
+        horizon: int,
+        corners: BeliefGrid,
+        settings: PlanningSettings = SETTINGS,
     ) -> None:
         self.model, self.corners = (observations, start, horizon, corners), corners
+        self.settings = settings
         kinds: tuple[Any, Any] = TreeSearch, GraphSearch
-        if beliefs_come_back(observations, start, horizon, int(corners.upper.shape[1])):
+        steps = min(horizon, settings.race_steps)
+        if beliefs_come_back(observations, start, steps, int(corners.upper.shape[1])):
             kinds = GraphSearch, TreeSearch
-        self.leader: HistorySearch = kinds[0](*self.model)
-        self.head_start = self.leader.work + max(HEAD_START, GraphSearch.first_work(corners))
+        self.leader: HistorySearch = kinds[0](*self.model, settings)
+        self.head_start = self.leader.work + max(
+            settings.race_head_start, GraphSearch.first_work(corners)
+        )
         self.other: HistorySearch | None = None
         self.other_kind = kinds[1]
         self.out_of_memory: list[HistorySearch] = []
@@ -82,8 +84,8 @@ class Race:
         search = self._whose_turn(memory)
         if search is None:
             return "memory"
-        if search.work < FIRST_LOOK:
-            quantum = min(quantum, FIRST_LOOK)
+        if search.work < self.settings.race_first_look:
+            quantum = min(quantum, self.settings.race_first_look)
         outcome = search.advance(quantum, allowed, budget, memory - self.bytes + search.bytes)
         if outcome == "memory":
             self.out_of_memory.append(search)
@@ -109,7 +111,7 @@ class Race:
             return self.leader
         if self.other is not None and self.other.work <= self.leader.work:
             (low, high), (other_low, other_high) = self.leader.bounds, self.other.bounds
-            if other_high - other_low <= OVERTAKES * (high - low):
+            if other_high - other_low <= self.settings.race_overtakes * (high - low):
                 self.leader, self.other = self.other, self.leader
         if self.other is None:
             done, piece = 0, self.other_kind.first_work(self.corners)
@@ -117,10 +119,11 @@ class Race:
             done, piece = self.other.work, self.other.pending
         # work of what comes next and cannot be divided: `piece` of the other, `ahead` of the leader
         work, ahead = self.leader.work, self.leader.pending
+        share = self.settings.race_other_share
         others_turn = (
-            done + piece < FIRST_LOOK
-            or done + piece <= OTHER_SHARE * (work + done + piece)
-            or (ahead > OTHER_SHARE * work and done + piece <= CATCHES_UP * ahead)
+            done + piece < self.settings.race_first_look
+            or done + piece <= share * (work + done + piece)
+            or (ahead > share * work and done + piece <= self.settings.race_catches_up * ahead)
         )
         if work < self.head_start or not others_turn:
             return self.leader
@@ -131,12 +134,12 @@ class Race:
         if self.other is None:
             if self.bytes + self.other_kind.bytes_to_begin(*self.model) > memory:
                 return None
-            self.other = self.other_kind(*self.model)
+            self.other = self.other_kind(*self.model, self.settings)
         return self.other
 
 
 def beliefs_come_back(
-    observations: ObservationModel, start: Start, horizon: int, n_states: int
+    observations: ObservationModel, start: Start, steps: int, n_states: int
 ) -> bool:
     """Whether few beliefs are met at many steps, as in mazes: a good reason to begin with `layers`.
 
@@ -151,7 +154,7 @@ def beliefs_come_back(
     source //= observations.A
     now, seen, met = np.zeros(n_states, dtype=bool), np.zeros(n_states, dtype=bool), 0
     now[start.state] = True
-    for _ in range(min(horizon, STEPS_LOOKED_AT)):
+    for _ in range(steps):
         met += int(now.sum())
         seen |= now
         following = observations.next[now[source]]

@@ -19,13 +19,9 @@ class Allowed:
         return max(self.relative * abs(upper), self.absolute)
 
 
-class HistorySearch(Protocol):
+class Search(Protocol):
     """Anytime search; `bounds` on the optimum hold whenever `advance` returns."""
 
-    pending: int  # work of a piece that comes next and cannot be divided; 0: none
-
-    @property
-    def name(self) -> str: ...
     @property
     def bounds(self) -> tuple[float, float]: ...
     @property
@@ -38,6 +34,14 @@ class HistorySearch(Protocol):
         """Work `quantum` units or until closed: `closed`, `paused`, `memory` or `stalled`."""
         ...
 
+
+class HistorySearch(Search, Protocol):
+    """A search with a last step."""
+
+    pending: int  # work of a piece that comes next and cannot be divided; 0: none
+
+    @property
+    def name(self) -> str: ...
     def add_policy(self, parts: PolicyParts, slack: float) -> None:
         """Add the nodes of a policy worth the lower bound, up to `slack`."""
         ...

@@ -23,18 +23,15 @@ from latentmdp.kernels.planning.infinite_grid import (
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.budget import StopCheck
 from latentmdp.planning.history.belief_grid import link_grid
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
-
-SAFETY = 1e-13  # of values above, for rounding, relative to the largest
-CORNER_ROUNDS = 1_000  # a context's own policy is improved until it is optimal
-WORK_SHARE = 12  # observations at a vertex in a sweep that take a unit of work
-MOST_SWEEPS = 4_000  # of a grid; work limits do not look inside, so it is no matter of the discount
-FIRST_ROOM = 1024  # of a new store
 
 Solved = tuple[Ints, Floats, int]  # by `known_contexts`
 
 
-def known_contexts(model: LatentMDP, stop: StopCheck) -> Solved:
+def known_contexts(
+    model: LatentMDP, stop: StopCheck, settings: PlanningSettings = SETTINGS
+) -> Solved:
     """Each context as a problem of its own: `(actions (M, S), values (M, S), work)`.
 
     Policy iteration, likely contexts first. Told to stop, it has any policies with their exact
@@ -53,10 +50,10 @@ def known_contexts(model: LatentMDP, stop: StopCheck) -> Solved:
         ptr = model.indptr[m * S * A : (m + 1) * S * A] - first
         prob, following = model.prob[first:end], model.next[first:end]
         reward = model.row_reward[m * S * A : (m + 1) * S * A]
-        for _ in range(CORNER_ROUNDS):
+        for _ in range(settings.infinite_corner_rounds):
             policy = PolicyGraph.from_table(action[m], stationary=True)
             own = values_in_context(model, policy, m)
-            work += 1 + len(model.next) // WORK_SHARE
+            work += 1 + len(model.next) // settings.infinite_work_share
             values[m] = own
             q = (reward + model.discount * np.add.reduceat(prob * own[following], ptr)).reshape(
                 S, A
@@ -85,11 +82,13 @@ def values_elsewhere(model: LatentMDP, action: Ints, stop: StopCheck) -> Floats:
     return values
 
 
-class StationaryGrid:
+class InfiniteGrid:
     """A grid, the nodes in force at its vertices, and what its making cost."""
 
-    def __init__(self, observations: ObservationModel, S: int, grid: BeliefGrid) -> None:
-        self.observations, self.S = observations, S
+    def __init__(
+        self, observations: ObservationModel, S: int, grid: BeliefGrid, settings: PlanningSettings
+    ) -> None:
+        self.observations, self.S, self.settings = observations, S, settings
         V = len(grid.belief)
         self.grid: BeliefGrid = grid._replace(action=np.zeros((1, S, V), dtype=np.int32))
         self.node_at: Ints = np.zeros((S, V), dtype=np.int64)
@@ -98,7 +97,7 @@ class StationaryGrid:
     def _spend(self) -> None:
         self.sweeps += 1
         V, J = len(self.grid.belief), len(self.observations.next)
-        self.work += V * J // WORK_SHARE + 1
+        self.work += V * J // self.settings.infinite_work_share + 1
 
     def bound(self, start: Floats, tolerance: float, stop: StopCheck) -> None:
         """Sweep the upper values down from `start (S, V)`, which must bound the optimum.
@@ -108,9 +107,9 @@ class StationaryGrid:
         """
         discount = self.observations.discount
         further = discount / (1.0 - discount)
-        slack = SAFETY * max(float(np.abs(start).max()), 1e-300)
+        slack = self.settings.infinite_safety * max(float(np.abs(start).max()), 1e-300)
         old, new = start.copy(), np.empty_like(start)
-        for sweep in range(MOST_SWEEPS):
+        for sweep in range(self.settings.infinite_sweeps):
             least, most = sweep_upper(self.observations, self.grid, old, new)
             self._spend()
             if least > 2.0 * slack:
@@ -125,7 +124,7 @@ class StationaryGrid:
         """Make new nodes at the vertices until none gains `least_gain`; the store may be larger."""
         self.grid.alpha[0] = store.alpha[self.node_at]
         sweep = 0
-        while sweep < MOST_SWEEPS:
+        while sweep < self.settings.infinite_sweeps:
             made = make_controller_nodes(
                 self.observations, self.grid, self.node_at, store, least_gain, sweep % 2 == 1
             )
@@ -148,8 +147,12 @@ def enlarged(store: NodeStore) -> NodeStore:
 
 
 def corner_grid(
-    model: LatentMDP, observations: ObservationModel, solved: Solved, stop: StopCheck
-) -> tuple[StationaryGrid, NodeStore] | None:
+    model: LatentMDP,
+    observations: ObservationModel,
+    solved: Solved,
+    stop: StopCheck,
+    settings: PlanningSettings = SETTINGS,
+) -> tuple[InfiniteGrid, NodeStore] | None:
     """The coarsest grid: each context's own optimal policy in all contexts, and its value above.
 
     `solved` is of `known_contexts`, whose actions may change. The corner of context `m` in state
@@ -157,14 +160,14 @@ def corner_grid(
     """
     M, S, A = model.sizes
     action, known, work = solved
-    grid = link_grid(observations, 0, S, 1, stop)
+    grid = link_grid(observations, 0, S, 1, stop, settings)
     if grid is None:
         return None
     values = values_elsewhere(model, action, stop)
-    made = StationaryGrid(observations, S, grid)
+    made = InfiniteGrid(observations, S, grid, settings)
     made.work = work
     width = int(np.diff(observations.ptr).max())
-    room = max(FIRST_ROOM, 2 * M * S)
+    room = max(settings.first_room, 2 * M * S)
     store = NodeStore(
         np.array([M * S]), np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64),
         np.zeros((room, width), dtype=np.int64), np.zeros((room, M)),
@@ -188,26 +191,26 @@ def corner_grid(
     sweep_upper(observations, made.grid, own, above)
     scale = max(float(np.abs(own).max()), 1e-300)
     # a context that is known stays known: backed up, no value of it rises above `own + excess`
-    excess = np.maximum((above - own).max(axis=0), 0.0) + SAFETY * scale
+    excess = np.maximum((above - own).max(axis=0), 0.0) + settings.infinite_safety * scale
     made.grid.upper[0] = own + excess / (1.0 - observations.discount)
     return made, store
 
 
 def finer_grid(
     observations: ObservationModel,
-    coarser: StationaryGrid,
+    coarser: InfiniteGrid,
     N: int,
     tolerance: float,
     stop: StopCheck,
-) -> StationaryGrid | None:
+) -> InfiniteGrid | None:
     """The grid of resolution `N` with upper values, and nodes of a coarser one in force.
 
     None if `stop()` says so while a large grid is made.
     """
-    grid = link_grid(observations, 0, coarser.S, N, stop)
+    grid = link_grid(observations, 0, coarser.S, N, stop, coarser.settings)
     if grid is None:
         return None
-    made = StationaryGrid(observations, coarser.S, grid)
+    made = InfiniteGrid(observations, coarser.S, grid, coarser.settings)
     start = np.empty_like(made.grid.upper[0])
     take_from_coarser(made.grid, coarser.grid, coarser.node_at, start, made.node_at)
     made.bound(start, tolerance, stop)

@@ -20,34 +20,26 @@ from latentmdp.kernels.planning.infinite_markov import tighten_known
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.baselines import known_bound, row_values
 from latentmdp.planning.budget import Budget
+from latentmdp.planning.driver import value_of
 from latentmdp.planning.infinite.belief_grid import known_contexts
-from latentmdp.planning.infinite.planner import controller_value, plan_stationary
-from latentmdp.planning.markov.ascent import KICKS
-from latentmdp.planning.markov.bound_tracker import MEMORY_UNIT, ROUNDING, Ledger, Stop
-from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.infinite.planner import plan_infinite
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.markov.bound_tracker import BoundTracker, Stop
+from latentmdp.planning.search_result import SearchResult
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.interrupts import interrupts_set
 
-STATIONARY_MARKOV_METHODS = ("auto", "ascent", "branch")
-SHAKEN_SHARE = 0.2  # of the states, which a kick gives random actions
-SAFETY = 1e-14  # for rounding in bounds, relative to the largest value
-MEMORY_WORK = 200_000  # units of the history planner for its bound
-BOUND_SWEEPS = 200  # of a bound, at most
-MOST_OPEN = 200_000  # branches that wait
-TRIES = 50  # branches whose tables are climbed from
-TABLE_WORK = 100_000  # row backups, about a second: for the table beside a small controller
+INFINITE_MARKOV_METHODS = ("auto", "ascent", "branch")
 
 
-def plan_stationary_markov(
+def plan_infinite_markov(
     model: LatentMDP,
+    limits: Limits | None = None,
+    settings: PlanningSettings = SETTINGS,
     *,
-    gap: float | None = None,
-    time_limit: float | None = None,
-    work_limit: int | None = None,
-    memory_limit: int | None = None,
     method: str = "auto",
     warm: Ints | None = None,
-    progress: Progress | None = None,
     seed: int = 0,
     known: tuple[Ints, Floats] | None = None,
 ) -> SearchResult:
@@ -57,21 +49,26 @@ def plan_stationary_markov(
     on to branch and bound. `warm (S,)` is a table of actions to start from; `known`: what
     `known_contexts` found before.
     """
-    if method not in STATIONARY_MARKOV_METHODS:
-        names = ", ".join(STATIONARY_MARKOV_METHODS)
+    if method not in INFINITE_MARKOV_METHODS:
+        names = ", ".join(INFINITE_MARKOV_METHODS)
         raise ModelError(
             f"method must be one of {names} for Markov policies where the horizon is infinite; it "
             f"is {method!r}"
         )
-    budget = Budget(time_limit, work_limit)
+    limits = limits or Limits()
+    budget = limits.budget()
     with interrupts_set(budget.interrupted):
-        planner = _Planner(model, gap or 0.0, budget, memory_limit, progress, seed)
+        planner = _Planner(model, limits, budget, settings, seed)
         planner.solved = known
         return planner.run(method, warm)
 
 
 def at_least_markov(
-    model: LatentMDP, small: SearchResult, seconds: float | None, seed: int
+    model: LatentMDP,
+    small: SearchResult,
+    seconds: float | None,
+    seed: int,
+    settings: PlanningSettings = SETTINGS,
 ) -> SearchResult:
     """A small controller, or a Markov policy if that is better: it has one node per state.
 
@@ -81,9 +78,8 @@ def at_least_markov(
         return small  # nothing was lost
     if small.status == "interrupted" or seconds == 0.0:
         return small
-    table = plan_stationary_markov(
-        model, method="ascent", time_limit=seconds, work_limit=TABLE_WORK, seed=seed
-    )
+    limits = Limits(time=seconds, work=settings.small_table_work)
+    table = plan_infinite_markov(model, limits, settings, method="ascent", seed=seed)
     if table.lower <= small.lower:
         return small
     return replace(
@@ -92,7 +88,7 @@ def at_least_markov(
     )  # fmt: skip
 
 
-class _Planner(Ledger):
+class _Planner(BoundTracker):
     """`table (S,)` is the policy worth `lower`."""
 
     solved: tuple[Ints, Floats] | None = None  # each context on its own: actions, values (M, S)
@@ -100,19 +96,23 @@ class _Planner(Ledger):
     def __init__(
         self,
         model: LatentMDP,
-        gap: float,
+        limits: Limits,
         budget: Budget,
-        memory_limit: int | None,
-        progress: Progress | None,
+        settings: PlanningSettings,
         seed: int,
     ) -> None:
         scale = max(abs(model.min_return), abs(model.max_return), 1e-300)
         upper = model.max_return + 1e-12 * scale
-        super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
+        super().__init__(limits, budget, settings, upper, scale)
         self.model, self.backups = model, model.M * model.S * model.A
         self.table = model.row_reward.reshape(model.M, model.S, model.A).mean(axis=0).argmax(axis=1)
         self.random = np.random.default_rng(np.random.SeedSequence(seed))
         self.method, self.nodes = "ascent", model.S
+
+    @property
+    def safety(self) -> float:
+        """Added to bounds for rounding."""
+        return self.settings.infinite_markov_safety * self.scale
 
     def run(self, method: str, warm: Ints | None) -> SearchResult:
         try:
@@ -126,7 +126,7 @@ class _Planner(Ledger):
         except Stop as stop:
             status = str(stop)
         policy = PolicyGraph.from_table(self.table, stationary=True)
-        self.lower = controller_value(self.model, policy)
+        self.lower = value_of(self.model, policy)
         self.upper = max(self.upper, self.lower)
         self.record()
         return SearchResult(
@@ -142,7 +142,7 @@ class _Planner(Ledger):
             yield np.asarray(warm).copy()
         yield self.table.copy()
         if self.solved is None:
-            action, values, work = known_contexts(self.model, self.budget.reason)
+            action, values, work = known_contexts(self.model, self.budget.reason, self.settings)
             self.spend(work)
             self.solved = action, values
         action, self.known = self.solved
@@ -154,7 +154,7 @@ class _Planner(Ledger):
     def raise_known(self) -> None:
         """Make `known` a bound from above, and bound the class by it."""
         model = self.model
-        self.known = known_bound(model, self.known, SAFETY * self.scale)
+        self.known = known_bound(model, self.known, self.safety)
         self.cut_upper(float((model.w[:, None] * model.nu * self.known).sum()))
 
     def climb(self, table: Ints) -> None:
@@ -192,9 +192,10 @@ class _Planner(Ledger):
     def kick(self) -> None:
         """Random actions in some states of the best table, then climb; until that gains nothing."""
         failures = 0
-        while failures < KICKS:
+        while failures < self.settings.kicks:
             before, table = self.lower, self.table.copy()
-            hit = self.random.random(self.model.S) < max(SHAKEN_SHARE, 1.5 / self.model.S)
+            share = max(self.settings.shaken_share, 1.5 / self.model.S)
+            hit = self.random.random(self.model.S) < share
             table[hit] = self.random.integers(0, self.model.A, int(hit.sum()))
             self.climb(table)
             failures = 0 if self.lower > before + 1e-9 * self.scale else failures + 1
@@ -205,13 +206,14 @@ class _Planner(Ledger):
         """Bound the class by policies with memory that do not see rewards."""
         self.method += "+memory"
         left = self.budget.left
-        found = plan_stationary(
-            self.model.replace(observe_rewards=False), gap=1e-3,
-            time_limit=None if left is None else max(0.5 * left, 1e-3),
-            work_limit=self.memory_units(MEMORY_WORK), memory_limit=self.memory // 2,
-            progress=self.end_memory,
+        limits = Limits(
+            self.settings.memory_gap, None if left is None else max(0.5 * left, 1e-3),
+            self.memory_units(self.settings.memory_work), max(self.memory // 2, 1),
+            self.end_memory,
         )  # fmt: skip
-        self.spend(found.work * MEMORY_UNIT)
+        hidden = self.model.replace(observe_rewards=False)
+        found = plan_infinite(hidden, limits, self.settings)
+        self.spend(found.work * self.settings.memory_unit)
         self.cut_upper(found.upper)
         self.check()
 
@@ -224,19 +226,19 @@ class _Planner(Ledger):
         fixed = np.full(model.S, -1, dtype=np.int64)
         open_branches = [(-float((start * self.known).sum()), 0, fixed, self.known)]
         count = 0
-        most = min(MOST_OPEN, self.memory // (2 * 8 * (self.known.size + model.S)))
+        most = min(self.settings.most_open, self.memory // (2 * 8 * (self.known.size + model.S)))
         while open_branches:
             bound, _, fixed, value = heapq.heappop(open_branches)
             self.cut_upper(max(-bound, self.lower))
             self.check()
-            if -bound <= self.lower + ROUNDING * self.scale:
+            if -bound <= self.lower + self.rounding:
                 break
             q = row_values(self.model, value)
             lost = np.einsum("ms,msa->sa", weight, q.max(axis=2)[:, :, None] - q)
             table = np.where(fixed >= 0, fixed, lost.argmin(axis=1))
             free = np.where(fixed < 0, lost.min(axis=1), -1.0)
             s = int(np.argmax(free))
-            if count < TRIES or free[s] <= 1e-13 * self.scale:
+            if count < self.settings.branch_tries or free[s] <= 1e-13 * self.scale:
                 self.climb(table)
             if free[s] < 0.0:
                 continue  # all is fixed: its table was climbed from
@@ -245,20 +247,20 @@ class _Planner(Ledger):
                 child[s] = a
                 sweeps = tighten_known(
                     model.indptr, model.next, model.prob, model.row_reward, model.A,
-                    model.discount, child, SAFETY * self.scale,
-                    BOUND_SWEEPS, 1e-4 * max(self.upper - self.lower, 1e-12 * self.scale)
+                    model.discount, child, self.safety, self.settings.bound_sweeps,
+                    1e-4 * max(self.upper - self.lower, 1e-12 * self.scale)
                     * (1.0 - model.discount), values,
                 )  # fmt: skip
                 self.spend(sweeps * self.backups)
                 count += 1
                 self.nodes += 1
                 high = min(-bound, float((start * values).sum()))
-                if high > self.lower + ROUNDING * self.scale:
+                if high > self.lower + self.rounding:
                     heapq.heappush(open_branches, (-high, count, child, values))
             if len(open_branches) > most:
                 self.shortage = "memory"
                 return
-        self.cut_upper(self.lower + ROUNDING * self.scale)
+        self.cut_upper(self.lower + self.rounding)
         self.check()
 
     def _weights(self) -> Floats:

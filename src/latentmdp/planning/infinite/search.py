@@ -14,15 +14,12 @@ from latentmdp.planning.history.belief_grid import grid_bytes, n_vertices, next_
 from latentmdp.planning.history.growing_tree import NEVER, GrowingTree
 from latentmdp.planning.history.observations import Start
 from latentmdp.planning.history.search import Allowed
-from latentmdp.planning.infinite.belief_grid import WORK_SHARE, StationaryGrid, finer_grid
+from latentmdp.planning.infinite.belief_grid import InfiniteGrid, finer_grid
+from latentmdp.planning.settings import PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
 
-GRID_SHARE = 0.02  # of the gap: what the upper values of a grid may still be able to fall
 
-NODE_SHARE = 0.02  # of the gap, per step: what a new node must gain
-
-
-class StationarySearch(GrowingTree):
+class InfiniteSearch(GrowingTree):
     """The search without a last step; equal beliefs are one node however late they come."""
 
     def __init__(
@@ -30,10 +27,11 @@ class StationarySearch(GrowingTree):
         observations: ObservationModel,
         start: Start,
         S: int,
-        corners: StationaryGrid,
+        corners: InfiniteGrid,
         store: NodeStore,
+        settings: PlanningSettings,
     ) -> None:
-        super().__init__(observations, start, S)
+        super().__init__(observations, start, S, settings)
         self.store, self.grids = store, [corners]
         self.default_table = self._best_corner()  # (S,) actions
         self.stop: StopCheck = bool  # whether to stop building a grid; what it makes costs time
@@ -69,20 +67,21 @@ class StationarySearch(GrowingTree):
     def _grid_is_due(self, allowed: Allowed, budget: Budget, memory: int) -> None:
         """Build the next grid, if there is memory for it, and hand its bounds to the leaves."""
         M = self.observations.likelihood.shape[1]
-        N = next_resolution(M, self.grids[-1].grid.N)
+        N = next_resolution(M, self.grids[-1].grid.N, self.settings.grid_refinement)
         self.refine_at = NEVER
         size = 2 * grid_bytes(self.observations.likelihood.shape, 0, self.S, N)
         rate = budget.work / max(budget.seconds, 1e-3)
         if self.bytes + size > memory // 2 or not budget.affords(self._next_work(), rate):
             return
         low, high = self.bounds
-        tolerance = max(GRID_SHARE * (high - low), 0.1 * allowed.gap(high))
+        tolerance = max(self.settings.infinite_grid_share * (high - low), 0.1 * allowed.gap(high))
         made = finer_grid(self.observations, self.grids[-1], N, tolerance, self.stop)
         if made is None:
             return
         free = max(memory // 4 - total_bytes(self.store), 0)
         room = len(self.store.state) * (1 + free // max(total_bytes(self.store), 1))
-        least_gain = NODE_SHARE * (high - low) * (1.0 - self.observations.discount)
+        least_gain = self.settings.infinite_node_share * (high - low)
+        least_gain *= 1.0 - self.observations.discount
         self.store = made.improve(self.store, least_gain, room, self.stop)
         self.grids.append(made)
         tighten_leaves(self.tree, made.grid, len(self.grids) - 1, 0, self.nodes)
@@ -92,9 +91,9 @@ class StationarySearch(GrowingTree):
     def _next_work(self) -> int:
         """The work of the next finer grid, if it takes as many sweeps as the last one."""
         J, M = self.observations.likelihood.shape
-        finer = next_resolution(M, self.grids[-1].grid.N)
+        finer = next_resolution(M, self.grids[-1].grid.N, self.settings.grid_refinement)
         sweeps = max(self.grids[-1].sweeps // 2, 20)
-        return n_vertices(M, finer) * J * sweeps // WORK_SHARE
+        return n_vertices(M, finer) * J * sweeps // self.settings.infinite_work_share
 
     # ------------------------------------------------------------------ the controller
 

@@ -26,15 +26,8 @@ from latentmdp.kernels.planning.controller_ascent import (
 )
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.history.observations import Start, observation_model, start_beliefs
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
-
-FACTORS = (1, 2, 4)  # times the nodes to be left: how many the cutting begins with
-SURPLUS = (1.0, 1.5, 2.0)  # times the nodes asked for: how many are left before they are merged
-MOST_SOLVED = 2_000_000  # numbers in the inverse matrices; larger controllers are not improved
-MOST_DENSE = 500_000  # numbers in the inverse matrices to begin with
-BATCHES = 30  # in which nodes are taken out
-SWEEPS = 100  # of improvement at the end, at most
-LEAST_GAIN = 1e-10  # of a change, relative to the value
 
 InTime = Callable[[float], bool]  # whether there is time for a step of so many seconds
 
@@ -51,7 +44,11 @@ def check_max_nodes(max_nodes: Any, model: LatentMDP) -> int:
 
 
 def small_controller(
-    model: LatentMDP, policy: PolicyGraph, max_nodes: int, in_time: InTime
+    model: LatentMDP,
+    policy: PolicyGraph,
+    max_nodes: int,
+    in_time: InTime,
+    settings: PlanningSettings = SETTINGS,
 ) -> PolicyGraph:
     """A controller of at most `max_nodes` nodes, the best one found; `policy` if it is that small.
 
@@ -60,17 +57,17 @@ def small_controller(
     if max_nodes >= policy.N:
         return policy
     large = _Large(model, policy)
-    many = max_nodes > int((MOST_SOLVED / model.M) ** 0.5)  # to improve one by one
+    many = max_nodes > int((settings.small_most_solved / model.M) ** 0.5)  # to improve one by one
     if many or not in_time(0.0):
-        return _Small(large, large.likeliest(max_nodes), solved=False).graph()
-    most = max(max_nodes, int((MOST_DENSE / model.M) ** 0.5))
+        return _Small(large, large.likeliest(max_nodes), settings, solved=False).graph()
+    most = max(max_nodes, int((settings.small_most_dense / model.M) ** 0.5))
     best, best_value = None, -np.inf
-    for surplus, factor in itertools.product(SURPLUS, FACTORS):
+    for surplus, factor in itertools.product(settings.small_surplus, settings.small_factors):
         target = int(surplus * max_nodes)  # merging may leave fewer
         size = min(factor * target, most, policy.N)
         if size < target or (best is not None and not in_time(0.0)):
             continue
-        small = _Small(large, large.likeliest(size))
+        small = _Small(large, large.likeliest(size), settings)
         if not small.shrink(target, in_time):
             break
         graph = small.graph().prune(model).merge()
@@ -103,9 +100,11 @@ class _Large:
 class _Small:
     """Some nodes of a large controller that lead to one another alone."""
 
-    def __init__(self, large: _Large, kept: Ints, solved: bool = True) -> None:
+    def __init__(
+        self, large: _Large, kept: Ints, settings: PlanningSettings, solved: bool = True
+    ) -> None:
         self.large, self.observations, self.start = large, large.observations, large.start
-        self.model = large.model
+        self.model, self.settings = large.model, settings
         policy, M, n = large.policy, self.model.M, len(kept)
         self.weight = self.start.prob[:, None] * self.start.belief  # (starts, M)
         state, action = policy.state[kept], policy.action[kept]
@@ -172,13 +171,13 @@ class _Small:
         return float((self.c.alpha[self.c.root] * self.weight).sum())
 
     def improve(self, sweeps: int) -> None:
-        tolerance = LEAST_GAIN * max(abs(self.value), 1e-300)
+        tolerance = self.settings.small_gain * max(abs(self.value), 1e-300)
         if ascend(self.observations, self.c, self.model.S, tolerance, sweeps):
             self.refresh()
 
     def shrink(self, max_nodes: int, in_time: InTime) -> bool:
         """Take out nodes until so many are left, and improve them; False: no time for it."""
-        batch = max(1, (int(self.c.alive.sum()) - max_nodes) // BATCHES)
+        batch = max(1, (int(self.c.alive.sum()) - max_nodes) // self.settings.small_batches)
         if in_time(0.0):
             self.improve(3)
         longest = 0.0
@@ -197,8 +196,8 @@ class _Small:
         longest = 0.0
         while in_time(longest):
             begun, before = time.perf_counter(), self.value
-            self.improve(SWEEPS // 10)
-            if self.value <= before + LEAST_GAIN * abs(before):
+            self.improve(self.settings.small_sweeps // 10)
+            if self.value <= before + self.settings.small_gain * abs(before):
                 break
             longest = max(longest, time.perf_counter() - begun)
         return True

@@ -11,39 +11,33 @@ from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.rows import sum_tolerance
 from latentmdp.planning import baselines
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.markov.bound_tracker import Ledger, Stop
-from latentmdp.planning.markov.coordinate_ascent import Climber
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.markov.bound_tracker import BoundTracker, Stop
+from latentmdp.planning.markov.coordinate_ascent import CoordinateAscent
 from latentmdp.planning.markov.round_robin import Stage
 from latentmdp.planning.markov.view import markov_view
-from latentmdp.planning.search_result import Progress
-
-KICKS = 20  # kicks in a row that gain nothing before ascent is done
-MORE_KICKS = 2_000_000  # where a proof follows: this many over a sweep's backups, 20 to 200
-WEIGHT_BLUR = 3.0  # standard deviation of the logarithm of a kick's weights
-SHAKEN_SHARE = 0.1  # of the places, which a kick gives random actions
-EVALUATION_FACTOR = 5  # the last evaluation takes at most so many times a valuation of a table
+from latentmdp.planning.settings import PlanningSettings
 
 
-class PolicyRaiser(Ledger):
-    """The ledger of a Markov plan, and the stages that find better policies."""
+class PolicyRaiser(BoundTracker):
+    """The bounds of a Markov plan, and the stages that find better policies."""
 
     known: Floats  # (H + 1, M, S) values of knowing the context
     known_action: Ints  # (H, M, S)
-    climber: Climber
+    ascent: CoordinateAscent
 
     def __init__(
         self,
         model: LatentMDP,
-        gap: float,
+        limits: Limits,
         budget: Budget,
-        memory_limit: int | None,
-        progress: Progress | None,
+        settings: PlanningSettings,
         seed: int,
     ) -> None:
         self.model, self.view = model, markov_view(model)
         upper = model.max_return + sum_tolerance(model.H) * max(1.0, abs(model.max_return))
         scale = max(abs(model.min_return), abs(model.max_return))
-        super().__init__(gap, budget, memory_limit or 2**31, progress, upper, scale)
+        super().__init__(limits, budget, settings, upper, scale)
         first_choice = self.view.choice[self.view.choice_ptr[:-1]].astype(np.int64)
         self.table = np.empty((model.H, model.S), dtype=np.int64)
         self.table[:] = first_choice.reshape(self.view.steps, model.S)
@@ -60,10 +54,11 @@ class PolicyRaiser(Ledger):
         self.scale = max(float(np.abs(self.known).max()), 1e-300)
         self.spend(self.view.backups)
         baselines.TABLES[baseline](self.model, self.table, self.check_clock)
-        self.climber = Climber(self.view)
+        self.ascent = CoordinateAscent(self.view)
         begun = time.perf_counter()
         self.value_table(self.table.copy())
-        self.budget.kept_back = EVALUATION_FACTOR * (time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        self.budget.kept_back = self.settings.evaluation_factor * seconds
         self.spend(self.view.backups)
         if warm is not None:
             self.value_table(warm)
@@ -82,7 +77,7 @@ class PolicyRaiser(Ledger):
 
     def value_table(self, table: Ints) -> None:
         """Keep the table if it is better than the best so far."""
-        for value in self.climber.value(table):
+        for value in self.ascent.value(table):
             if not math.isnan(value):
                 self.raise_lower(value, table)
             self.check_clock()
@@ -100,7 +95,7 @@ class PolicyRaiser(Ledger):
     def climb(self, table: Ints, start: Floats | None = None, sweeps: int = 200) -> Stage:
         """Coordinate ascent in place."""
         at = self.view.start if start is None else start
-        for value, swept in self.climber.climb(table, at, sweeps):
+        for value, swept in self.ascent.climb(table, at, sweeps):
             self.spend(swept * self.view.backups)
             if swept and start is None:
                 self.raise_lower(value, table)
@@ -119,7 +114,7 @@ class PolicyRaiser(Ledger):
             if failures % 2 == 0:
                 yield from self._blur(table)
             else:
-                self._shake(table, SHAKEN_SHARE)
+                self._shake(table, self.settings.shaken_share)
             yield from self.climb(table)
             failures = 0 if self.lower - before > 1e-6 * self.scale else failures + 1
 
@@ -145,7 +140,8 @@ class PolicyRaiser(Ledger):
 
     def _blur(self, table: Ints) -> Stage:
         """Two sweeps under other weights of the contexts."""
-        blur = np.exp(WEIGHT_BLUR * self.random.standard_normal((self.view.M, 1)))
+        normal = self.random.standard_normal((self.view.M, 1))
+        blur = np.exp(self.settings.weight_blur * normal)
         yield from self.climb(table, self.view.start * blur, 2)
 
     def _shake(self, table: Ints, share: float) -> None:

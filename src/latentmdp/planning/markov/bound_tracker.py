@@ -4,34 +4,37 @@ import math
 
 from latentmdp.csr import Ints
 from latentmdp.planning.budget import Budget
-from latentmdp.planning.search_result import BoundsLog, Progress
-
-ROUNDING = 1e-12  # relative to the largest value: gaps below are arithmetic
-MEMORY_UNIT = 100  # row backups that take as long as a unit of work of planning with memory
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.search_result import BoundsLog
+from latentmdp.planning.settings import PlanningSettings
 
 
 class Stop(Exception):  # noqa: N818  (control flow, not an error)
     """Raised where the planner must not go on; says why."""
 
 
-class Ledger:
+class BoundTracker:
     """Bounds that only ever get better; `check` raises `Stop` when they are close enough."""
 
     table: Ints  # (H, S) the policy worth `lower`
 
     def __init__(
         self,
-        gap: float,
+        limits: Limits,
         budget: Budget,
-        memory: int,
-        progress: Progress | None,
+        settings: PlanningSettings,
         upper: float,
         scale: float,
     ) -> None:
-        self.gap, self.budget, self.memory = gap, budget, memory
-        self.log = BoundsLog(budget, progress)
+        self.gap, self.budget, self.settings = limits.gap or 0.0, budget, settings
+        self.memory, self.log = limits.bytes, BoundsLog(budget, limits.progress)
         self.lower, self.upper, self.scale = -math.inf, upper, scale
         self.shortage = ""  # of memory, that kept a stage from running
+
+    @property
+    def rounding(self) -> float:
+        """Differences below this are rounding error."""
+        return self.settings.rounding * self.scale
 
     def spend(self, work: float) -> None:
         """Count work done."""
@@ -39,7 +42,7 @@ class Ledger:
 
     def check(self) -> None:
         """Stop if the gap is closed or the budget used up."""
-        if self.upper - self.lower <= 2 * ROUNDING * self.scale:
+        if self.upper - self.lower <= 2 * self.rounding:
             raise Stop("optimal")
         if self.upper <= self.goal():
             raise Stop("gap")
@@ -58,7 +61,7 @@ class Ledger:
 
     def raise_lower(self, value: float, table: Ints) -> bool:
         """Keep the table if it is worth more than the best so far; whether it is."""
-        if value > self.lower + ROUNDING * self.scale:
+        if value > self.lower + self.rounding:
             self.lower, self.table = value, table.copy()
             self.record()
             return True
@@ -82,7 +85,8 @@ class Ledger:
         """Units of work for a planner with memory: `most`, or what is left of the work limit."""
         if self.budget.work_limit is None:
             return most
-        return min(most, (self.budget.work_limit - self.budget.work) // MEMORY_UNIT + 1)
+        left = self.budget.work_limit - self.budget.work
+        return max(1, min(most, left // self.settings.memory_unit + 1))
 
     def end_memory(self, seconds: float, work: int, lower: float, upper: float) -> None:
         """`progress` of such a planner: ends it at Ctrl-C, and when its bound closes the gap."""

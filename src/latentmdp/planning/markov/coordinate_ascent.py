@@ -17,7 +17,7 @@ from latentmdp.kernels.planning.markov_sweep import (
 from latentmdp.planning.markov.view import PIECE, view_spans
 
 
-class Climber:
+class CoordinateAscent:
     """Coordinate ascent with buffers of its own, in pieces between which to look at the clock."""
 
     def __init__(self, view: MarkovView) -> None:

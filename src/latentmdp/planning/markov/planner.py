@@ -14,14 +14,14 @@ import numpy as np
 
 from latentmdp.csr import Ints
 from latentmdp.errors import ModelError
-from latentmdp.evaluation.evaluate import evaluate
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning import baselines
-from latentmdp.planning.budget import Budget
+from latentmdp.planning.driver import value_of
 from latentmdp.planning.history.belief_grid import n_vertices, next_resolution
 from latentmdp.planning.history.planner import plan_history
-from latentmdp.planning.markov.ascent import KICKS, MORE_KICKS, PolicyRaiser
-from latentmdp.planning.markov.bound_tracker import MEMORY_UNIT, ROUNDING, Stop
+from latentmdp.planning.limits import Limits
+from latentmdp.planning.markov.ascent import PolicyRaiser
+from latentmdp.planning.markov.bound_tracker import Stop
 from latentmdp.planning.markov.exact import (
     BranchAndBound,
     GridBound,
@@ -31,35 +31,26 @@ from latentmdp.planning.markov.exact import (
     search_bytes,
 )
 from latentmdp.planning.markov.proof_levels import ProofLevels
-from latentmdp.planning.markov.round_robin import Stage, Turns
+from latentmdp.planning.markov.round_robin import RoundRobin, Stage
 from latentmdp.planning.markov.view import PIECE
-from latentmdp.planning.search_result import Progress, SearchResult
+from latentmdp.planning.search_result import SearchResult
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.interrupts import interrupts_set
 
 MARKOV_METHODS = ("auto", "ascent", "branch", *baselines.TABLES)
-MOST_NODES = 10_000  # of the search between two looks at the clock
-GRID_VERTICES = (100, 500, 2_000, 8_000)  # per group and state, of ever finer grids
-FINER_GAIN = 0.001  # of the open gap: what a grid beside the search must gain, or it is the last
-MEMORY_WORK = 50_000  # units of the history planner for its first bound
-MEMORY_GAP = 1e-3  # relative gap that it is asked for at first
-SHORT_SEARCH = 1_000  # nodes: a search that ends with fewer is over before a grid is built
-REFINE_PRICE, RESTART_PRICE = 4, 10  # the search gets so many parts of the work for one of theirs
 
 
 def plan_markov(
     model: LatentMDP,
+    limits: Limits | None = None,
+    settings: PlanningSettings = SETTINGS,
     *,
-    gap: float | None = None,
-    time_limit: float | None = None,
-    work_limit: int | None = None,
-    memory_limit: int | None = None,
     method: str = "auto",
     warm: Ints | None = None,
-    progress: Progress | None = None,
     seed: int = 0,
 ) -> SearchResult:
-    """Plan over Markov policies until `upper - lower <= gap * |upper|` (None: until closed).
+    """Plan over Markov policies until `upper - lower <= gap * |upper|` (no gap: until closed).
 
     `method`: `branch` and `auto` work until the gap is closed or a limit is reached; `ascent` finds
     a policy, bounds it by knowing the context, and ends by itself; a baseline's name plays that
@@ -69,29 +60,33 @@ def plan_markov(
     if method not in MARKOV_METHODS:
         names = ", ".join(MARKOV_METHODS)
         raise ModelError(f"method must be one of {names} for Markov policies; it is {method!r}")
-    budget = Budget(time_limit, work_limit)
+    limits = limits or Limits()
+    budget = limits.budget()
     with interrupts_set(budget.interrupted):
-        return _Planner(model, gap or 0.0, budget, memory_limit, progress, seed).run(method, warm)
+        return _Planner(model, limits, budget, settings, seed).run(method, warm)
 
 
 class _Planner(PolicyRaiser):
     method = "ascent"
-    turns: Turns
+    turns: RoundRobin
     bound: GridBound | None = None  # the best one so far
 
     # ------------------------------------------------------------------ the plan
 
     def run(self, method: str, warm: Ints | None) -> SearchResult:
         baseline = method if method in baselines.TABLES else "wsu"
-        self.turns = Turns(self.budget)
+        self.turns = RoundRobin(self.budget, self.settings)
         try:
             self.begin(baseline, warm)
             if method in baselines.TABLES:
                 self.method = method
             elif method == "ascent":
-                self.turns.add(self.raise_policy(warm, KICKS))
+                self.turns.add(self.raise_policy(warm, self.settings.kicks))
             else:
-                kicks = int(np.clip(MORE_KICKS / self.view.backups, KICKS, 10 * KICKS))
+                least = self.settings.kicks
+                kicks = int(
+                    np.clip(self.settings.more_kicks / self.view.backups, least, 10 * least)
+                )
                 self.turns.add(self.raise_policy(warm, kicks))
                 self.turns.add(self.refine_grids())
             self.check()
@@ -102,7 +97,7 @@ class _Planner(PolicyRaiser):
         except Stop as stop:
             status = str(stop)
         policy = PolicyGraph.from_table(self.table)
-        self.lower = evaluate(self.model, policy).value
+        self.lower = value_of(self.model, policy)
         self.upper = max(self.upper, self.lower)
         self.record()
         return SearchResult(
@@ -114,7 +109,7 @@ class _Planner(PolicyRaiser):
         """Climb from several tables, then kick the best."""
         yield from self.climb_from_starts(warm)
         yield from self.kick(kicks)
-        self.turns.add(self.keep_restarting(), RESTART_PRICE)
+        self.turns.add(self.keep_restarting(), self.settings.restart_price)
 
     def keep_restarting(self) -> Stage:
         """Look for better policies as long as another stage works on the proof."""
@@ -127,13 +122,14 @@ class _Planner(PolicyRaiser):
         """Ever finer belief grids while they pay; then the search begins with the best."""
         contexts = int((self.view.w > 0).sum())
         sizes = sorted({min(k, contexts) for k in (2, 3, 4, 5, 8, contexts)})
-        for limit in GRID_VERTICES:
+        vertices = self.settings.grid_vertices
+        for limit in vertices:
             before = self.upper
             for K in sizes if self.bound is None else [self.bound.K]:
                 yield from self.try_grid(K, finest(K, limit))
             open_gap = before - self.lower
             gain = (before - self.upper) / open_gap if open_gap > 0 else 0.0
-            if self.bound is None or (limit > GRID_VERTICES[0] and gain < 0.1):
+            if self.bound is None or (limit > vertices[0] and gain < 0.1):
                 break
         if self.bound is None or len(self.bound.group_ptr) > 2:
             self.turns.add(self.allow_memory())
@@ -141,15 +137,16 @@ class _Planner(PolicyRaiser):
             self.shortage = ""
             self.turns.add(self.branch(self.bound))
             if contexts > 1:
-                self.turns.add(self.refine_further(self.bound), REFINE_PRICE)
+                self.turns.add(self.refine_further(self.bound), self.settings.refine_price)
 
     def refine_further(self, bound: GridBound) -> Stage:
         """Finer grids beside the search, which goes on with the best at its next level."""
-        while self.nodes < SHORT_SEARCH:
+        while self.nodes < self.settings.short_search:
             yield
         N, gain = bound.N, math.inf
-        while gain > FINER_GAIN * (self.upper - self.lower):
-            N, before = next_resolution(bound.K, N), self.upper
+        while gain > self.settings.finer_gain * (self.upper - self.lower):
+            N = next_resolution(bound.K, N, self.settings.grid_refinement)
+            before = self.upper
             if not (yield from self.try_grid(bound.K, N, bound.table.nbytes)):
                 self.shortage = ""  # the search itself has the memory that it needs
                 return
@@ -190,19 +187,17 @@ class _Planner(PolicyRaiser):
         Rewards are hidden: a Markov policy does not look at them, and the bound is the lower. Goes
         on with ever more work until the best policy with memory is known.
         """
-        limit, gap = MEMORY_WORK, MEMORY_GAP
+        limit, gap = self.settings.memory_work, self.settings.memory_gap
         self.method += "+memory"
         while True:
             left = self.budget.left
-            found = plan_history(
-                self.model.replace(observe_rewards=False),
-                gap=gap,
-                time_limit=None if left is None else max(left, 1e-3),
-                work_limit=self.memory_units(limit),
-                memory_limit=self.memory // 2,
-                progress=self.end_memory,
-            )
-            self.spend(found.work * MEMORY_UNIT)
+            limits = Limits(
+                gap, None if left is None else max(left, 1e-3), self.memory_units(limit),
+                max(self.memory // 2, 1), self.end_memory,
+            )  # fmt: skip
+            hidden = self.model.replace(observe_rewards=False)
+            found = plan_history(hidden, limits, self.settings)
+            self.spend(found.work * self.settings.memory_unit)
             self.cut_upper(found.upper)
             yield
             if found.status == "time":
@@ -215,8 +210,8 @@ class _Planner(PolicyRaiser):
     def branch(self, bound: GridBound) -> Stage:
         """Prove ever smaller upper bounds, level by level, until the gap is closed."""
         self.method += "+branch"
-        search = BranchAndBound(self.view, bound, ROUNDING * self.scale)
-        levels = ProofLevels(self.upper - self.lower, search.slack)
+        search = BranchAndBound(self.view, bound, self.rounding)
+        levels = ProofLevels(self.upper - self.lower, search.slack, self.settings)
         while True:
             if self.bound is not None and self.bound is not bound:
                 bound = self.bound
@@ -235,7 +230,8 @@ class _Planner(PolicyRaiser):
         search.restart(threshold)
         begun = search.nodes
         node_work = 50 * self.view.M * len(self.view.choice) // (len(self.view.choice_ptr) - 1)
-        quantum = max(1, min(MOST_NODES, PIECE // (node_work + self.view.S * self.view.M) * 10))
+        quantum = PIECE // (node_work + self.view.S * self.view.M) * 10
+        quantum = max(1, min(self.settings.search_nodes, quantum))
         finished = False
         while not finished:
             before = search.nodes

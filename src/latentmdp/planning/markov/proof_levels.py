@@ -8,13 +8,7 @@ on bounds and numbers of nodes alone.
 
 import math
 
-FIRST_STEP = 0.02  # of the gap at the beginning: how far the first level goes
-SMALLEST_STEP = 0.001  # of the same: a level that goes no further has no limit
-SMALL_LEVEL = 1_000  # nodes that take no time: the next level goes further
-LEAST_LIMIT = 20_000  # nodes that a level may take, whatever the last one took
-MOST_GROWTH = 20  # times the nodes of the last level: more, and a smaller step is tried
-GOOD_GROWTH = (1.5, 4.0)  # times the nodes of the last level: less or more change the step
-JUMP_NODES = 500_000  # the last level is tried at once if it is expected to take fewer
+from latentmdp.planning.settings import SETTINGS, PlanningSettings
 
 
 class ProofLevels:
@@ -28,9 +22,10 @@ class ProofLevels:
     0.94
     """
 
-    def __init__(self, gap: float, rounding: float) -> None:
-        self.step = max(FIRST_STEP * gap, 16 * rounding)
-        self.smallest = max(SMALLEST_STEP * gap, 4 * rounding)
+    def __init__(self, gap: float, rounding: float, settings: PlanningSettings = SETTINGS) -> None:
+        self.settings = settings
+        self.step = max(settings.level_first_step * gap, 16 * rounding)
+        self.smallest = max(settings.level_smallest_step * gap, 4 * rounding)
         self.last, self.before = 0.0, 0.0  # nodes of the last two levels that were proved
         self.may_jump, self.jumps = True, False
 
@@ -43,10 +38,12 @@ class ProofLevels:
     def limit(self) -> float:
         """Nodes after which that search is to be given up for one that goes less far."""
         if self.jumps:
-            return JUMP_NODES
+            return float(self.settings.level_jump_nodes)
         if self.step <= self.smallest:
             return math.inf
-        return max(float(LEAST_LIMIT), MOST_GROWTH * self.last)
+        return max(
+            float(self.settings.level_least_limit), self.settings.level_most_growth * self.last
+        )
 
     def settle(self, nodes: float | None) -> None:
         """The search took so many nodes; None: it was given up."""
@@ -55,10 +52,11 @@ class ProofLevels:
         elif nodes is None:
             self._take_step(self.step / 4)
         else:
-            least, most = GOOD_GROWTH
-            if nodes < max(SMALL_LEVEL, least * self.last):
+            s = self.settings
+            least, most = s.level_good_growth
+            if nodes < max(s.level_small, least * self.last):
                 self._take_step(2 * self.step)
-            elif nodes > max(LEAST_LIMIT, most * self.last):
+            elif nodes > max(s.level_least_limit, most * self.last):
                 self._take_step(self.step / 2)
             self.last, self.before = nodes, self.last
 
@@ -66,8 +64,8 @@ class ProofLevels:
         self.step = max(step, self.smallest)
 
     def _can_afford_the_rest(self, steps: float) -> bool:
-        """Whether the last level, at the rate of growth seen, takes at most `JUMP_NODES`."""
-        if self.before < SMALL_LEVEL:
+        """Whether the last level, at the rate of growth seen, takes few enough nodes."""
+        if self.before < self.settings.level_small:
             return False
         growth = math.log(self.last / self.before)
-        return math.log(self.last) + steps * growth < math.log(JUMP_NODES)
+        return math.log(self.last) + steps * growth < math.log(self.settings.level_jump_nodes)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from latentmdp.planning.budget import Budget
-
-TURN_WORK = 1_000  # row backups that take as long as a turn itself
+from latentmdp.planning.settings import PlanningSettings
 
 Stage = Iterator[None]  # works a little each time the next item is asked for
 
@@ -17,14 +16,14 @@ class _Entry:
     spent: int
 
 
-class Turns:
+class RoundRobin:
     """The stages that still work; new ones may join on the way.
 
     A stage with price `p` gets one part of the work where others get `p`.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
+    def __init__(self, budget: Budget, settings: PlanningSettings) -> None:
+        self.budget, self.turn_work = budget, settings.turn_work
         self._entries: list[_Entry] = []
 
     def __len__(self) -> int:
@@ -43,4 +42,4 @@ class Turns:
             next(entry.stage)
         except StopIteration:
             self._entries.remove(entry)
-        entry.spent += entry.price * (self.budget.work - before + TURN_WORK)
+        entry.spent += entry.price * (self.budget.work - before + self.turn_work)
