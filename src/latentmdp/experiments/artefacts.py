@@ -1,4 +1,4 @@
-"""What is kept of a finished run: its numbers, its curve, and files in the study's folder."""
+"""What is stored of a finished run: its numbers, its curve, and files in the study's folder."""
 
 import math
 import platform
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.store import TroubleError
+from latentmdp.experiments.study_run import Plain
 from latentmdp.formats.policy import save_policy_npz
 from latentmdp.learning.run import Run
 from latentmdp.runtime.files import write_atomically
@@ -28,12 +28,12 @@ RESULTS = (
 
 @contextmanager
 def writing(task: Plain) -> Iterator[Path]:
-    """The study's folder; what fails inside is trouble, and no fault of the run."""
+    """The study's folder; an error inside is a `TroubleError`: the run itself is not at fault."""
     folder = Path(task["folder"])
     if not folder.is_dir():
         raise TroubleError(
-            f"{folder} must be a folder that the worker on {platform.node()} sees, to keep files "
-            "there; it is none"
+            f"{folder} must be a folder that the worker on {platform.node()} can see, to save "
+            "files there; it is not"
         )
     try:
         yield folder
@@ -54,7 +54,7 @@ def numbers(run: Run) -> Plain:
 
 
 def keep(run: Run, task: Plain) -> Plain:
-    """Write what is to be kept of a run into its folder; more columns, if an audit is among it."""
+    """Write the files to keep of a run into its folder; returns the columns of its audit."""
     report = audit(run) if "audits" in task["keep"] else None
     with writing(task) as folder:
         place = folder / "runs" / task["files"]
@@ -71,7 +71,7 @@ def keep(run: Run, task: Plain) -> Plain:
 
 
 def _finite(value: Any) -> Any:
-    """The same with null where a number is not finite, which JSON does not know."""
+    """The value with null for numbers that are not finite, which JSON cannot hold."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -11,9 +11,9 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.learning.regret import ROUNDING
 from latentmdp.learning.run import Run
+from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
-from latentmdp.learning.spec import Spec
 from latentmdp.model.either_kind import refuse_timed
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP
@@ -83,7 +83,7 @@ def learn(
         model = model.normalized()
         optimal = _normalized(optimal, given, model)
     spec = checked(
-        Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
+        RunSpec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
     optimum = find_optimal(model, spec, optimal)
     oracle = Answer(optimum.policy, *optimum.bounds) if optimum.policy is not None else None
@@ -122,7 +122,7 @@ def _normalized(optimal: Any, given: LatentMDP, model: LatentMDP) -> Any:
     )  # fmt: skip
 
 
-def checked(spec: Spec, model: LatentMDP) -> Spec:
+def checked(spec: RunSpec, model: LatentMDP) -> RunSpec:
     """The spec; what cannot be done with this model is refused in one sentence, before any work."""
     refuse_timed(model, "learn")
     if not isinstance(model, LatentMDP):
@@ -139,7 +139,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     return spec
 
 
-def find_optimal(model: LatentMDP, spec: Spec, optimal: Any = None) -> Optimum:
+def find_optimal(model: LatentMDP, spec: RunSpec, optimal: Any = None) -> Optimum:
     """Bounds on the optimum of the class that learns, from `optimal` or planned."""
     started = time.perf_counter()
     policy, history_value = None, None

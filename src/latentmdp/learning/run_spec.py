@@ -1,4 +1,4 @@
-"""`Spec`: what was asked of a learner, said once; saved with every run."""
+"""`RunSpec`: what was asked of a learner, said once; saved with every run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_DRAWS = 10**5
 
 
 @dataclass(frozen=True)
-class Spec:
+class RunSpec:
     """What was asked for, with exact types; with the model it determines a run to the bit.
 
     Bad values are refused in one sentence. Only `check_algorithm` looks whether the algorithm is
