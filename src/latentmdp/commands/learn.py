@@ -1,6 +1,5 @@
 """`latentmdp learn MODEL`: run Algorithm 1 in a simulated model; regret with its bounds."""
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -119,12 +118,11 @@ def learn_command(
                 compiling_ahead(algorithm, policy_class),
             ):
                 runs = _new_runs(found, specs, out, many, opened)
-        quiet = json or not sys.stderr.isatty()
         if many:
-            results = play_all(runs, jobs, user_units, quiet)
+            results = play_all(runs, jobs, user_units, quiet=json)
         else:
             opened.close()  # the run locks its folder itself
-            results = [play_here(runs[0], user_units, quiet)]
+            results = [play_here(runs[0], user_units, quiet=json)]
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
         if out is not None and not json:

@@ -15,8 +15,8 @@ FIGURES = (".svg", ".png", ".pdf")
 
 
 def lower_bound_command(
-    contexts: Annotated[int, option.whole("-m --contexts N", "Number of contexts M.")] = 2,
-    states: Annotated[int, option.whole("-s --states N", "Number of states S, at least 6.")] = 11,
+    contexts: Annotated[int, option.whole("--contexts -m N", "Number of contexts M.")] = 2,
+    states: Annotated[int, option.whole("--states -s N", "Number of states S, at least 6.")] = 11,
     actions: Annotated[int, option.whole("--actions N", "Number of actions A, at least 2.")] = 2,
     episodes: option.Episodes = 10**6,
     algorithm: option.Algorithm = "mvp",

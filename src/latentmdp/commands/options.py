@@ -24,7 +24,7 @@ from latentmdp.commands.common import (
 
 
 def new(names: str, help: str, **more: Any) -> Any:
-    """An option from its flags and, in capitals, its value: `new("-k --episodes K", "...")`."""
+    """An option from its flags and, in capitals, its value: `new("--episodes -k K", "...")`."""
     words = names.split()
     flags = [word for word in words if word.startswith("-")]
     value = " ".join(word for word in words if not word.startswith("-"))
@@ -104,11 +104,11 @@ TimeLimit = Annotated[float, new("--time-limit T", "Stop planning after T second
 Algorithm = Annotated[
     str,
     new(
-        "-a --algorithm NAME", "The learner; the choices are listed below.",
+        "--algorithm -a NAME", "The learner; the choices are listed below.",
         autocompletion=complete_algorithm,
     ),
 ]  # fmt: skip
-Episodes = Annotated[int, whole("-k --episodes K", "Number of episodes of each run, such as 1e9.")]
+Episodes = Annotated[int, whole("--episodes -k K", "Number of episodes of each run, such as 1e9.")]
 BonusScale = Annotated[
     float,
     new(
