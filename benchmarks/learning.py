@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH
 

@@ -22,7 +22,7 @@ from latentmdp.errors import ModelError
 from latentmdp.experiments.checkpoint import Checkpoint
 from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.store import Store
-from latentmdp.learning.run_spec import RunSpec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.runtime.files import lock_file
 from latentmdp.runtime.workers import Processes
 

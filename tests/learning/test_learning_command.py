@@ -18,10 +18,10 @@ from latentmdp.commands import runs as _runs
 from latentmdp.learning.learn import learn
 from latentmdp.learning.playing import begin
 from latentmdp.learning.run import load_run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.folder import locked
 from latentmdp.learning.saved.state import state_writer
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import RunSpec
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 NUMBERS = (

@@ -8,8 +8,8 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.errors import ModelError
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import COLUMNS, Session
+from latentmdp.learning.spec import RunSpec
 
 MODELS = {
     "garnet": "garnet:contexts=3,states=5,actions=2,horizon=5",

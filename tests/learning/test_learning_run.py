@@ -11,10 +11,10 @@ import latentmdp as lm
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.state import FORMAT, checksum
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism.confidence import RULES, register
 
 MAZE = "maze:size=3,goals=2,horizon=6"
@@ -425,3 +425,10 @@ def test_a_certain_path_of_more_nodes_than_are_planned_with(algorithm):
     model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [[1.0], [1.0]], H, observe_rewards=False)
     run = learn(model, algorithm, 60, policy_class="history", optimal=(0.6, 0.6))
     assert 0.3 - 1e-9 <= run.final_value <= 0.6 + 1e-9
+
+
+def test_spec_is_the_old_name_of_run_spec():
+    from latentmdp.learning import spec
+
+    with pytest.warns(DeprecationWarning, match="is now called RunSpec"):
+        assert spec.Spec is spec.RunSpec

@@ -12,9 +12,9 @@ import latentmdp as lm
 from latentmdp.environments import LatentMDPEnv
 from latentmdp.learning.knowledge import known_from, nothing_known
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.run_spec import RunSpec, algorithms
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
+from latentmdp.learning.spec import RunSpec, algorithms
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.given import Known

@@ -6,8 +6,8 @@ import pytest
 import latentmdp as lm
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run
-from latentmdp.learning.run_spec import MOST_DRAWS
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import MOST_DRAWS
 
 RIVER = "riverswim"
 

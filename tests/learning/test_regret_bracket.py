@@ -18,7 +18,7 @@ from latentmdp.experiments.live import Counts
 from latentmdp.learning import learn as learning
 from latentmdp.learning.regret import ROUNDING, RegretBracket, figure, open_gap
 from latentmdp.learning.run import load_run
-from latentmdp.learning.run_spec import RunSpec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import write_report
 from latentmdp.report.html import number
 

@@ -16,8 +16,8 @@ from test_optimism_search import swept_once
 
 import latentmdp as lm
 from latentmdp.kernels.optimism.mix import mix
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.given import Known

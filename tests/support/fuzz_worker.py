@@ -34,8 +34,8 @@ from latentmdp.formats.document import model_document
 from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import save_phases
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases

@@ -13,7 +13,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.builtin_domains import DOMAINS
 from latentmdp.commands.cli import run as command
-from latentmdp.learning.run_spec import RunSpec, algorithms
+from latentmdp.learning.spec import RunSpec, algorithms
 from latentmdp.theory.auditing import report as audit_report
 from latentmdp.theory.auditing.audit import Auditor
 

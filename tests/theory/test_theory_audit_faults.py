@@ -9,10 +9,10 @@ from test_theory_audit import Record
 import latentmdp as lm
 from latentmdp import LatentMDP, PolicyGraph
 from latentmdp.learning.run import Run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Phase, Session
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.solvers import Answer
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism import confidence
 from latentmdp.theory.auditing.audit import audit
 from latentmdp.theory.auditing.optimistic_values import Variant, optimistic_alpha

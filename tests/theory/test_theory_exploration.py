@@ -5,7 +5,7 @@ import pytest
 from report_pages import Page
 
 import latentmdp as lm
-from latentmdp.learning.run_spec import RunSpec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import write_report
 from latentmdp.theory.auditing.exploration import exploring_from, optimistic_value
 from latentmdp.theory.bounds import iota

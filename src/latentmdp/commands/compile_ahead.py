@@ -99,8 +99,8 @@ def simulate() -> None:
     import numpy as np
 
     import latentmdp as lm
-    from latentmdp.learning.run_spec import SIMULATORS
     from latentmdp.learning.simulation import simulate_counts, simulate_episodes
+    from latentmdp.learning.spec import SIMULATORS
 
     model = lm.make(TINY)
     for simulator in SIMULATORS:

@@ -37,8 +37,8 @@ def demo_command(
     import latentmdp as lm
     from latentmdp.drawing import save_picture
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.run_spec import RunSpec
     from latentmdp.learning.saved.folder import make_folder, refuse_other
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.planning.baselines import knowing_the_context
     from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report

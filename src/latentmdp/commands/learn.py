@@ -16,7 +16,7 @@ from latentmdp.runtime.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from latentmdp.commands.runs import RunTask
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
 
 SEEDS = "seeds.json"  # written last: without it, a folder of several seeds is incomplete
@@ -144,7 +144,7 @@ def _refuse_settings(ctx: typer.Context) -> None:
 def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[RunSpec]":
     """One spec per seed; bad values are refused here, before anything is written."""
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
 
     return [checked(RunSpec(seed=seed, **asked), model) for seed in seeds]
 

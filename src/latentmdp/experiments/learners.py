@@ -15,9 +15,9 @@ from latentmdp.formats.policy import save_policy_npz
 from latentmdp.learning.learn import checked, find_optimal
 from latentmdp.learning.playing import begin, play
 from latentmdp.learning.run import Run, load_run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.folder import locked
 from latentmdp.learning.session import Session
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph
 

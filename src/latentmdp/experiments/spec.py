@@ -324,7 +324,7 @@ class StudySpec:
     def _learn_cell(
         self, model: Plain, swept: Plain, algorithm: Plain, options: Plain
     ) -> _LearnCell:
-        from latentmdp.learning.run_spec import (
+        from latentmdp.learning.spec import (
             RunSpec,
         )  # loads the kernels, which tasks may not need
 

@@ -13,7 +13,7 @@ from latentmdp.csr import Array
 from latentmdp.errors import ActionMaskWarning, ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.run_spec import RunSpec
+from latentmdp.learning.spec import RunSpec
 
 if TYPE_CHECKING:
     import gymnasium

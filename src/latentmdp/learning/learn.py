@@ -11,9 +11,9 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.learning.regret import ROUNDING
 from latentmdp.learning.run import Run
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.either_kind import refuse_timed
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP

@@ -23,7 +23,6 @@ from latentmdp.csr import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.estimated import estimated_model
 from latentmdp.learning.knowledge import Knowledge, Step
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.checks import checked_learner
 from latentmdp.learning.saved.state import (
     State,
@@ -34,6 +33,7 @@ from latentmdp.learning.saved.state import (
     save_state,
 )
 from latentmdp.learning.solvers import Answer, check_affordable, make_solver
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.policy.cursor import Cursor

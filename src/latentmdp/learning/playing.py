@@ -11,7 +11,7 @@ from latentmdp.learning.session import Session
 from latentmdp.learning.solvers import Answer
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 

@@ -16,11 +16,11 @@ import numpy as np
 from latentmdp.csr import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.regret import RegretBracket, open_gap
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.folder import make_folder, read_run, refuse_other, write_run
 from latentmdp.learning.saved.state import State, refusing_misfits
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism.settings import SearchSettings
 from latentmdp.runtime.files import as_path, shown, writer_of
 from latentmdp.runtime.strict_json import json_text

@@ -15,10 +15,10 @@ import numpy as np
 
 from latentmdp.csr import Array
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.run_spec import RunSpec
 from latentmdp.learning.saved.checks import checked_run
 from latentmdp.learning.saved.state import State, generator_state, restore_generator
 from latentmdp.learning.simulation import Simulator
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 

@@ -22,7 +22,7 @@ from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.files import memory_budget
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.counts import Counts
     from latentmdp.optimism.given import Known
 

@@ -26,7 +26,7 @@ from latentmdp.formats.schema import (
     whole,
 )
 from latentmdp.learning.knowledge import ESTIMABLE
-from latentmdp.learning.run_spec import RunSpec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.availability import checked_mask
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.settings import SearchSettings

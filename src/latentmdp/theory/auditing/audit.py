@@ -25,8 +25,8 @@ from latentmdp.theory.bounds import iota
 from latentmdp.theory.variance.maximum import max_variance
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run_spec import RunSpec
     from latentmdp.learning.session import Phase
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
 
 EQUAL_WITHIN = 1e-9  # values closer than this are equal

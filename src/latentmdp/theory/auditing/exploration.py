@@ -19,7 +19,7 @@ from latentmdp.policy.belief import reach_weights
 from latentmdp.theory.auditing.optimistic_values import optimistic_alpha
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 

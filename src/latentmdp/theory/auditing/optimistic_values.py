@@ -19,7 +19,7 @@ from latentmdp.optimism.given import Known
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
-    from latentmdp.learning.run_spec import RunSpec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.counts import Counts
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
