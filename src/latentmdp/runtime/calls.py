@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from latentmdp.errors import ModelError
 from latentmdp.runtime.files import reason
 from latentmdp.runtime.worker import find_function
-from latentmdp.runtime.workers import LAST_WORDS, LOOK_SECONDS, Plain, Processes, failed
+from latentmdp.runtime.workers import KEPT_OUTPUT, LOOK_SECONDS, Plain, Processes, failed
 
 
 class Call(NamedTuple):
@@ -65,4 +65,4 @@ def perform(task: Plain, stop: Callable[[], bool]) -> Plain:
     except MemoryError:
         return failed("not enough memory")
     except Exception:
-        return {"state": "bug", "result": {"error": traceback.format_exc()[-LAST_WORDS:]}}
+        return {"state": "bug", "result": {"error": traceback.format_exc()[-KEPT_OUTPUT:]}}

@@ -31,7 +31,7 @@ from latentmdp.runtime.interrupts import StopRequest, interrupts_held
 from latentmdp.runtime.worker import PROGRAM
 
 MOST_DEATHS = 3  # of workers at one task
-LAST_WORDS = 2000  # characters of what a dead worker has printed
+KEPT_OUTPUT = 2000  # characters of what a dead worker has printed
 LISTENER_SECONDS = 1.0  # to read the rest of what a worker that has ended has sent
 STOP_SECONDS = 10.0  # for workers to write checkpoints
 LOOK_SECONDS = 0.2  # between looks at Ctrl-C
@@ -154,11 +154,11 @@ class Processes:
         try:
             worker, line = self._inbox.get(timeout=seconds)
         except queue.Empty:  # a process that a task has left may hold the pipe of a worker open
-            return self._buried(ended[0]) if ended else []
+            return self._replace_dead(ended[0]) if ended else []
         if worker not in self._workers:  # it was replaced
             return []
         if line is None:
-            return self._buried(worker)
+            return self._replace_dead(worker)
         message = json.loads(line)
         if "ready" in message:
             worker.ready, self._false_starts = True, 0
@@ -197,10 +197,10 @@ class Processes:
             worker.kill()
             worker.end()
 
-    def _buried(self, worker: "_Worker") -> list[Finished]:
+    def _replace_dead(self, worker: "_Worker") -> list[Finished]:
         """A worker has ended: its task goes to another one, or is given up."""
         self._workers.remove(worker)
-        words = worker.last_words()
+        words = worker.end_of_output()
         if worker.task is None:
             return []
         key = worker.task["key"]
@@ -290,13 +290,13 @@ class _Worker:
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
 
-    def last_words(self) -> str:
+    def end_of_output(self) -> str:
         """How it ended, and the end of what it wrote."""
         code = self.process.wait()
         self.kill()
         size = self._words.seek(0, os.SEEK_END)
-        self._words.seek(max(size - LAST_WORDS, 0))
-        text = self._words.read(LAST_WORDS).decode("utf-8", "replace").strip()
+        self._words.seek(max(size - KEPT_OUTPUT, 0))
+        text = self._words.read(KEPT_OUTPUT).decode("utf-8", "replace").strip()
         self.end()
         how = f"it ended with exit code {code}"
         if code < 0:
