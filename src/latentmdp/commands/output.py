@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import shutil
 import sys
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from latentmdp.errors import printable
 from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.runtime.notice import notice
+from latentmdp.runtime.strict_json import plain
 
 
 class ShownUnits(NamedTuple):
@@ -45,22 +45,7 @@ def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
 
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on one line; what is not finite becomes null."""
-    print(json.dumps(_plain(values), allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """The value as dictionaries, lists, text and numbers that JSON can hold."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value
+    print(json.dumps(plain(values), allow_nan=False))
 
 
 class Progress:

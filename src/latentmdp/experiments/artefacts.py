@@ -1,11 +1,9 @@
 """What is stored of a finished run: its numbers, its curve, and files in the study's folder."""
 
-import math
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from latentmdp.experiments.study_run import Plain
 from latentmdp.formats.policy import save_policy_npz
 from latentmdp.learning.run import Run
 from latentmdp.runtime.files import write_atomically
-from latentmdp.runtime.strict_json import write_json
+from latentmdp.runtime.strict_json import plain, write_json
 from latentmdp.theory.auditing.audit import audit
 
 CURVE_POINTS = 100  # of a stored curve, evenly spaced on a logarithmic axis
@@ -66,14 +64,5 @@ def keep(run: Run, task: Plain) -> Plain:
         if "policies" in task["keep"]:
             save_policy_npz(run.policy, place / "policy.npz")
         if report is not None:
-            write_json(place / "audit.json", _finite(report.to_dict()))
+            write_json(place / "audit.json", plain(report.to_dict()))
     return {} if report is None else {"audit_held": report.held}
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for numbers that are not finite, which JSON cannot hold."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
