@@ -13,8 +13,8 @@ DIFFERENT = {  # the same word for another thing
     "--delta": "fit: of a pessimistic plan",
     "--contexts": "fit: how many; lower-bound: M",
     "--policy": "fit only",
+    "--method": "off-policy: an estimator",
     "--plan": "report: seconds",
-    "--json": "",
 }
 
 

@@ -579,4 +579,4 @@ def test_spec_columns_are_all_in_the_table():
     """A new option of runs must be named in the table too."""
     from latentmdp.experiments.spec import OPTIONS
 
-    assert set(OPTIONS.values()) | {"algorithm", "seed"} == set(RunSpec.__dataclass_fields__)
+    assert set(OPTIONS) | {"algorithm", "seed"} == set(RunSpec.__dataclass_fields__)

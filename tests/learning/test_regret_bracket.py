@@ -201,8 +201,8 @@ def test_learn_prints_one_number_where_the_optimum_is_closed(capsys):
 def test_both_helps_name_both_default_classes(command, capsys):
     assert cli.run([command, "--help"]) == 0
     words = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "the default here" in words
-    assert f"the default of {'plan' if command == 'learn' else 'learn'}" in words
+    assert "history (with memory; the default of plan)" in words
+    assert "the default of learn" in words
 
 
 # ---------------------------------------------------------------------- the optimum to compare with

@@ -146,9 +146,7 @@ def check_target(path: Path | None, option: str, endings: Sequence[str]) -> None
     if path is None:
         return
     if path.suffix.lower() not in endings:
-        *others, last = endings
-        listing = f"{', '.join(others)} or {last}" if others else last
-        raise ModelError(f"{option} must end in {listing}; it is {str(path)!r}")
+        raise ModelError(f"{option} must end in one of {', '.join(endings)}; it is {str(path)!r}")
     check_writable(path)
 
 

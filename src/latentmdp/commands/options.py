@@ -98,7 +98,10 @@ UserUnits = Annotated[
 
 # ---------------------------------------------------------------------- planning and learning
 
-CLASS_HELP = "Policy class: history (with memory) or markov (depends on step and state only)."
+CLASS_HELP = (
+    "Policy class: history (with memory; the default of plan) or markov (depends on step and state "
+    "only; the default of learn)."
+)
 PolicyClass = Annotated[str, new("--class CLASS", CLASS_HELP, autocompletion=complete_class)]
 TimeLimit = Annotated[float, new("--time-limit T", "Stop planning after T seconds.")]
 Algorithm = Annotated[
