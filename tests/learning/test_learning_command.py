@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.commands import runs as _runs
+from latentmdp.experiments.live import Counts
 from latentmdp.learning.learn import learn
 from latentmdp.learning.playing import begin
 from latentmdp.learning.run import load_run
@@ -321,6 +323,30 @@ def test_runs_in_processes_say_how_far_they_are(monkeypatch, capsys, tmp_path):
     assert "3 of 3 runs done; last seed-" in capsys.readouterr().err
     _runs.play_all(runs, 2, True, quiet=True)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("moment", ["before they begin", "in their first moments"])
+def test_runs_that_are_stopped_before_their_first_episode_are_reported(
+    moment, monkeypatch, tmp_path
+):
+    stops = []
+
+    @contextmanager
+    def interrupted(stop):
+        stops.append(stop)
+        if moment == "before they begin":
+            stop.set()
+        yield
+
+    started = Counts.started
+    monkeypatch.setattr(_runs, "interrupts_set", interrupted)
+    monkeypatch.setattr(Counts, "started", lambda *a: (started(*a), stops[0].set()))
+    model = lm.make(MAZE)
+    begin(model, RunSpec("random", 10**6), (0.0, 1.0)).checkpoint(tmp_path)
+    runs = [_runs.RunTask(tmp_path, seed) for seed in range(2)]
+    found = _runs.play_all(runs, 2, True, quiet=True)
+    assert [one["seed"] for one in found] == [0, 1]
+    assert not any(one["complete"] for one in found)
 
 
 @pytest.mark.parametrize("out", [True, False])

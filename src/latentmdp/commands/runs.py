@@ -77,7 +77,8 @@ def play_all(runs: list[RunTask], jobs: int | None, user_units: bool, quiet: boo
             for task, outcome in drive(workers, next_task, stop, listener.look):
                 outcomes[task["key"]] = outcome
                 if outcome["state"] == "done":
-                    listener.finished(task, outcome)
+                    if outcome["result"]["complete"]:
+                        listener.finished(task, outcome)
                 else:
                     failures.append(f"{task['id']}: {outcome['result']['error']}")
                     stop.set()  # the others leave checkpoints
