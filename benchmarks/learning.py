@@ -22,7 +22,7 @@ import numpy as np
 import latentmdp as lm
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import Simulator
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH
 
@@ -164,7 +164,7 @@ def cold() -> None:
 
 def memory() -> None:
     """Resident memory over a run of 10^12 episodes."""
-    session = Session(lm.make(MAZE), Spec("mvp", 10**12, "markov"))
+    session = Session(lm.make(MAZE), RunSpec("mvp", 10**12, "markov"))
     for mark in (10**4, 10**6, 10**8, 10**10, 10**12):
         while session.done < mark:
             session.next_phase()

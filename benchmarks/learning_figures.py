@@ -59,7 +59,7 @@ def against_the_lower_bound(path: Path) -> None:
     )
     models = [{"model": model.format(K), "episodes": K} for K in grid]
     small = {"name": "mvp, bonus x 0.001", "algorithm": "mvp", "bonus_scale": 0.001}
-    study = lm.sweep(models, [*PAPER, small, "random"], SEEDS, classes="history")
+    study = lm.sweep(models, [*PAPER, small, "random"], SEEDS, policy_class="history")
     ax = bands(study.table(), "episodes", marker="o", ms=3)
     bound = [lower_bound(2, 11, 2, episodes).value for episodes in grid]
     ax.plot(grid, bound, "--", color="grey", label="lower bound")

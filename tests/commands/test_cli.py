@@ -68,7 +68,7 @@ def test_a_longer_horizon_drops_the_limit_on_totals(run):
 
 
 def test_show_draws_a_picture(run, tmp_path):
-    code, output, _ = run("show", MAZE, "--out", tmp_path / "maze.png")
+    code, output, _ = run("show", MAZE, "--picture", tmp_path / "maze.png")
     assert code == 0
     assert "maze.png" in output
     assert (tmp_path / "maze.png").read_bytes().startswith(b"\x89PNG")
@@ -131,7 +131,7 @@ def test_convert_says_which_horizon_to_give(run, tmp_path):
         file = tmp_path / f"m.{ending}"
         code, output, _ = run("convert", spec, file)
         assert code == 0
-        assert f"give it when it is read, --horizon {steps} " in output
+        assert f"give --horizon {steps} (in Python" in output
         assert ("have 4 steps, one more than the model's 3" in output) == (steps == 4)
         code, output, _ = run("convert", spec, file, "--json")
         assert last_json(output)["horizon_to_give"] == steps
@@ -227,8 +227,8 @@ def test_version_and_help(run):
         (["show", "no/such/file"], "must end in one of"),
         (["show", "none.npz"], "none.npz: there is no such file"),
         (["show", "."], "must end in one of"),
-        (["show", "maze", "--out", "picture.xyz"], "must end in .png"),
-        (["show", "maze", "--out", "no/such/folder/p.png"], "folder"),
+        (["show", "maze", "--picture", "picture.xyz"], "must end in .png"),
+        (["show", "maze", "--picture", "no/such/folder/p.png"], "folder"),
         (["domains", "mazze"], "known domains: maze"),
         (["convert", "maze"], "Missing argument 'OUT'"),
         (["convert", "maze", "m.txt"], "must end in one of .npz, .json, .csv"),

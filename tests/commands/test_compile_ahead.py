@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 
@@ -115,30 +114,29 @@ def test_where_nothing_can_be_kept_it_says_so():
     assert done.stderr.startswith("latentmdp: compiling ahead needs a folder")
 
 
-class Pool:
-    """Notes what it is asked to do."""
-
-    def __init__(self):
-        self.asked = []
-
-    def submit(self, function, *arguments):
-        self.asked.append(_compile.Task(function, arguments).name)
-        done = _compile.Future()
-        done.set_result(None)
-        return done
-
-
 def test_processes_only_where_something_is_new(tmp_path, monkeypatch):
-    pool = Pool()
+    noted = []
 
-    @contextmanager
-    def workers(jobs):
-        yield pool
+    class Work:
+        """Notes what it is asked to do."""
+
+        def __init__(self, jobs, calls):
+            names = [call.function.partition(":")[2] for call in calls]
+            noted[:] = ["-".join((n, *c.arguments)) for n, c in zip(names, calls, strict=True)]
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            pass
+
+        def results(self, look):
+            return ((i, None) for i in range(len(noted)))
 
     (tmp_path / "notes").mkdir(mode=0o700)
     monkeypatch.setattr(_ahead, "notes", lambda: tmp_path / "notes")
     monkeypatch.setattr(_ahead, "load_all", lambda: None)
-    monkeypatch.setattr(_compile, "workers", workers)
+    monkeypatch.setattr(_compile, "Calls", Work)
     monkeypatch.setattr(_compile.os, "cpu_count", lambda: 2)
     asked = {
         ("lucrl", "markov"): ["simulate", "update-mvp-markov"],
@@ -147,9 +145,9 @@ def test_processes_only_where_something_is_new(tmp_path, monkeypatch):
         ("random", "history"): [],
     }
     for (algorithm, policy_class), tasks in asked.items():
-        pool.asked.clear()
+        noted.clear()
         with _compile.compiling_ahead(algorithm, policy_class):
-            assert pool.asked == tasks
+            assert noted == tasks
 
 
 def test_every_algorithm_has_a_task_that_stands_for_it():

@@ -11,9 +11,9 @@ from study_database import change, remake_digests
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.errors import DamagedStudyWarning, ModelError
-from latentmdp.experiments.run_spec import content_key, in_user_units
 from latentmdp.experiments.store import APPLICATION_ID, Store
 from latentmdp.experiments.stored_rows import check_result
+from latentmdp.experiments.study_run import content_key, in_user_units
 from latentmdp.model.units import Conversion
 
 
@@ -171,7 +171,7 @@ def test_hostile_results_fail_alone_and_damage_is_told_everywhere(tmp_path, caps
     assert cli.run(["study", "status", str(path)]) == 0
     said = capsys.readouterr().out
     assert "damaged: " in said
-    assert "--retry tries them again" in said
+    assert "--retry repeats them" in said
     assert cli.run(["study", "status", str(path), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["damaged"]) == 1
     study.run(jobs=1)  # it is not run again without being asked

@@ -6,7 +6,7 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.errors import ModelError
-from latentmdp.experiments.engines import Processes
+from latentmdp.runtime.workers import Processes
 
 HANGS = """
 import time
@@ -44,7 +44,9 @@ def check(study, folder):
 
 
 def test_a_task_that_hangs_is_ended_and_its_worker_replaced(study, tmp_path, monkeypatch):
-    monkeypatch.setattr("latentmdp.experiments.study.Processes", lambda n: Processes(n, 0.5))
+    monkeypatch.setattr(
+        "latentmdp.experiments.study.Processes", lambda n, perform: Processes(n, perform, 0.5)
+    )
     begun = time.monotonic()
     study.run(jobs=1)
     assert time.monotonic() - begun < 100  # the task alone would take 120 s

@@ -54,7 +54,8 @@ def test_a_long_run_is_taken_up_at_its_checkpoint(tmp_path, how):
     assert code == (-signal.SIGKILL if how == "kill" else 130), errors
     if how == "ctrl-c":
         assert errors.endswith(
-            "0 of 1 runs are done and kept; the same command goes on\nlatentmdp: interrupted\n"
+            "0 of 1 runs are done and saved; repeat the command to continue\n"
+            "latentmdp: interrupted\n"
         )
     wait_until(lambda: not Path(f"/proc/{worker}").exists(), 6.0)
     study = lm.Study.load(path)
@@ -95,7 +96,7 @@ def limited(path, size):
 
 def check_after_full_disk(path, code, errors, calm):
     assert code == 2, errors
-    assert "make space and start it again" in errors
+    assert "free some space and start again" in errors
     assert errors.strip().split("\n")[-1].startswith("latentmdp: ")
     assert "Traceback" not in errors
     study = lm.Study.load(path)

@@ -56,7 +56,7 @@ seeds = 1
 """
 IMPATIENT = """
 import functools
-import latentmdp.experiments.engines as engines
+import latentmdp.runtime.workers as engines
 import latentmdp.experiments.study as study
 study.Processes = functools.partial(engines.Processes, grace_seconds={grace})
 """

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import latentmdp as lm
 from latentmdp.errors import ModelError
 from latentmdp.experiments.lines import Document
-from latentmdp.experiments.run_spec import content_key, stream_of
 from latentmdp.experiments.spec import StudySpec
+from latentmdp.experiments.study_run import content_key, stream_of
 
 SMALL = "bandit:arms=2,contexts=2,horizon=3"
 
@@ -110,7 +110,7 @@ def test_ids_and_streams_are_these_for_ever(tmp_path):
     assert run.key == content_key({"kind": "learn", **run.content})
     assert json.loads(json.dumps(run.content)) == run.content
     assert (run.key, run.stream) == KNOWN
-    code = f"from latentmdp.experiments.run_spec import stream_of; print(stream_of({run.key!r}))"
+    code = f"from latentmdp.experiments.study_run import stream_of; print(stream_of({run.key!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == run.stream  # whatever Python's own hash is seeded with
 
@@ -214,3 +214,21 @@ def test_values_that_are_given_twice_count_once(tmp_path):
         'model = "bandit:arms={a}"\nsweep = { a = [2, 3, 2] }\n'
     )
     assert [run.labels["a"] for run in lm.Study.load(path).spec.runs()] == [2, 3]
+
+
+@pytest.mark.parametrize("place", ["top", "model", "algorithm"])
+def test_classes_is_an_older_name_of_policy_class(place, tmp_path):
+    def study(**options):
+        tables = {name: options if name == place else {} for name in ("top", "model", "algorithm")}
+        return spec_of(
+            tmp_path,
+            models=[{"model": "bandit", **tables["model"]}],
+            algorithms=[{"algorithm": "mvp", **tables["algorithm"]}],
+            **tables["top"],
+        )
+
+    both = ["markov", "history"]
+    assert ids(study(policy_class=both)) == ids(study(classes=both))
+    assert len(ids(study(classes=both))) == 2
+    with pytest.raises(ModelError, match="classes is an older name of policy_class"):
+        study(classes=both, policy_class=both)

@@ -20,11 +20,11 @@ import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.errors import ModelError
 from latentmdp.experiments.checkpoint import Checkpoint
-from latentmdp.experiments.engines import Processes
 from latentmdp.experiments.lock import held, is_held
 from latentmdp.experiments.store import Store
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.runtime.files import lock_file
+from latentmdp.runtime.workers import Processes
 
 SMALL = "bandit:arms=2,contexts=2,horizon=3"
 CALLS = """
@@ -147,7 +147,7 @@ def test_runs_can_be_loaded_from_a_plain_folder(learned, tmp_path):
 def test_more_to_keep_is_run_again(tmp_path):
     options = {"seeds": 1, "episodes": 10, "folder": tmp_path, "jobs": 1}
     study = lm.sweep(SMALL, "random", **options)
-    with pytest.raises(ModelError, match="has kept none"):
+    with pytest.raises(ModelError, match="has none"):
         lm.load_runs(tmp_path)
     again = lm.sweep(SMALL, "random", keep=["runs"], **options)
     pd.testing.assert_frame_equal(without_seconds(study.table()), without_seconds(again.table()))
@@ -319,7 +319,7 @@ class LateEngine(Processes):
 
 def test_workers_may_come_late(calls, monkeypatch):
     monkeypatch.setattr("latentmdp.experiments.study.Processes", LateEngine)
-    monkeypatch.setattr("latentmdp.experiments.runner.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("latentmdp.runtime.workers.LOOK_SECONDS", 0.01)
     assert len(lm.Study.load(calls).run(jobs=2).table()) == 12
 
 
@@ -493,7 +493,7 @@ def test_commands_tell_what_there_is(calls, capsys, tmp_path):
     assert cli.run(["study", "table", str(calls)]) == 0
     assert "no run is finished yet" in capsys.readouterr().out
     assert cli.run(["study", "run", str(calls), "--dry-run"]) == 0
-    assert "12 runs to do" in capsys.readouterr().out
+    assert "12 runs left" in capsys.readouterr().out
     assert cli.run(["study", "run", str(calls), "--jobs", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] == 12
     assert cli.run(["study", "status", str(calls)]) == 0
@@ -516,8 +516,8 @@ def test_commands_refuse_in_a_line(calls, capsys):
         (["table", str(calls), "--parquet"], "--parquet needs --out"),
         (["table", str(calls), "--csv", "--json"], "give one of"),
         (["status", "none.toml"], "there is no such file"),
-        (["run", str(calls), "--only", "mvp"], "--only must fit ids of runs, like numbers-0-"),
-        (["status", str(calls), "--only", "mvp"], "'mvp' fits none"),
+        (["run", str(calls), "--only", "mvp"], "--only must match ids of runs, such as numbers-0-"),
+        (["status", str(calls), "--only", "mvp"], "'mvp' matches none"),
     ):
         assert cli.run(["study", *arguments]) == 2
         error = capsys.readouterr().err
@@ -579,4 +579,4 @@ def test_spec_columns_are_all_in_the_table():
     """A new option of runs must be named in the table too."""
     from latentmdp.experiments.spec import OPTIONS
 
-    assert set(OPTIONS.values()) | {"algorithm", "seed"} == set(Spec.__dataclass_fields__)
+    assert set(OPTIONS) | {"algorithm", "seed"} == set(RunSpec.__dataclass_fields__)

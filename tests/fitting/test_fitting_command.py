@@ -131,8 +131,8 @@ def test_names_from_a_log_cannot_break_the_page(tmp_path):
     (["none.csv"], "no such file"),
     ([str(LOG)], "must have a column 'episode' for the episode, 'state' for the state, 'reward' "
      "for the reward, 'context' for the context; its columns are job, week"),
-    ([str(LOG), *COLUMNS, "--out", "m.txt"], "--out must end in .npz or .json"),
-    ([str(LOG), *COLUMNS, "--report", "page.pdf"], "--report must end in .html"),
+    ([str(LOG), *COLUMNS, "--out", "m.txt"], "--out must end in one of .npz, .json"),
+    ([str(LOG), *COLUMNS, "--report", "page.pdf"], "--report must end in one of .html"),
     ([str(LOG), *COLUMNS, "--plan", "--objective", "best"], "objective must be safe"),
     ([str(LOG), *COLUMNS, "--plan", "--delta", "0.2"], "--delta and --reward-range need"),
     ([str(LOG), *COLUMNS, "--objective", "pessimistic", "--delta", "1"], "--delta must lie"),

@@ -16,12 +16,14 @@ import pytest
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.commands import runs as _runs
+from latentmdp.experiments.live import Counts
 from latentmdp.learning.learn import learn
+from latentmdp.learning.playing import begin
 from latentmdp.learning.run import load_run
 from latentmdp.learning.saved.folder import locked
 from latentmdp.learning.saved.state import state_writer
 from latentmdp.learning.session import Session
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 
 MAZE = "maze:size=3,goals=2,horizon=6"
 NUMBERS = (
@@ -310,28 +312,51 @@ def test_numbers_are_lists_exactly_where_seeds_are_asked_for(capsys, seeds):
         assert seeds is None or len(found[name]) == seeds
 
 
-def test_runs_in_processes_say_how_far_they_are(monkeypatch):
-    """The line itself needs a terminal; here what it is told."""
-    seen = []
+def test_runs_in_processes_say_how_far_they_are(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("latentmdp.experiments.live.LINE_SECONDS", 0.0)
+    model = lm.make(MAZE)
+    begin(model, RunSpec("random", 1000), (0.0, 1.0)).checkpoint(tmp_path)
+    runs = [_runs.RunTask(tmp_path, seed) for seed in range(3)]
+    found = _runs.play_all(runs, 2, True, quiet=False)
+    assert [one["seed"] for one in found] == [0, 1, 2]
+    assert [one["episodes"] for one in found] == [1000] * 3
+    assert "3 of 3 runs done; last seed-" in capsys.readouterr().err
+    _runs.play_all(runs, 2, True, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("moment", ["before they begin", "in their first moments"])
+def test_runs_that_are_stopped_before_their_first_episode_are_reported(
+    moment, monkeypatch, tmp_path
+):
+    stops = []
 
     @contextmanager
-    def watched(episodes, quiet):
-        assert not quiet
-        yield lambda done: seen.append((done, list(episodes)))
+    def interrupted(stop):
+        stops.append(stop)
+        if moment == "before they begin":
+            stop.set()
+        yield
 
-    monkeypatch.setattr(_runs, "_progress_of_all", watched)
+    started = Counts.started
+    monkeypatch.setattr(_runs, "interrupts_set", interrupted)
+    monkeypatch.setattr(Counts, "started", lambda *a: (started(*a), stops[0].set()))
     model = lm.make(MAZE)
-    specs = [Spec("random", 1000, seed=seed) for seed in range(3)]
-    tasks = [_runs.RunTask(None, model, spec, (0.0, 1.0)) for spec in specs]
-    assert len(_runs.run_all(tasks, 2, quiet=False)) == 3
-    assert seen[-1] == (3, [1000.0] * 3)
+    begin(model, RunSpec("random", 10**6), (0.0, 1.0)).checkpoint(tmp_path)
+    runs = [_runs.RunTask(tmp_path, seed) for seed in range(2)]
+    found = _runs.play_all(runs, 2, True, quiet=True)
+    assert [one["seed"] for one in found] == [0, 1]
+    assert not any(one["complete"] for one in found)
 
 
-def test_the_line_about_runs_is_written(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with _runs._progress_of_all([5.0, 7.0], quiet=False) as show:
-        show(1)
-    assert "1 of 2 runs done, 12 episodes in all" in capsys.readouterr().err
-    with _runs._progress_of_all([5.0], quiet=True) as show:
-        show(1)
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("out", [True, False])
+def test_seeds_give_the_bits_of_single_runs_also_of_the_oracle(out, capsys, tmp_path):
+    asked = ["learn", "bandit", "-a", "oracle", "-k", "1e4", "--json"]
+    place = ["--out", str(tmp_path / "runs")] if out else []
+    assert cli.run([*asked, "--seeds", "2", "--seed", "4", "--jobs", "1", *place]) == 0
+    many = last_json(capsys)
+    for i, seed in enumerate((4, 5)):
+        assert cli.run([*asked, "--seed", str(seed)]) == 0
+        one = last_json(capsys)
+        for name in ("episodes", "updates", "regret", "final_value", "optimal_upper"):
+            assert many[name][i] == one[name]

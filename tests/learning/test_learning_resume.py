@@ -9,7 +9,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.errors import ModelError
 from latentmdp.learning.session import COLUMNS, Session
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 
 MODELS = {
     "garnet": "garnet:contexts=3,states=5,actions=2,horizon=5",
@@ -46,7 +46,7 @@ def check_resumes(model, spec, cuts, rng):
 @pytest.mark.parametrize(("episodes", "cuts"), [(100, 2), SLOW(1_000, 3)])
 def test_every_algorithm_resumes_to_the_bit(episodes, cuts, name, algorithm, policy_class):
     rng = np.random.default_rng(len(algorithm))
-    spec = Spec(algorithm, episodes, policy_class, bonus_scale=0.01, seed=4)
+    spec = RunSpec(algorithm, episodes, policy_class, bonus_scale=0.01, seed=4)
     check_resumes(lm.make(MODELS[name]), spec, cuts, rng)
 
 
@@ -56,7 +56,7 @@ def test_every_algorithm_resumes_to_the_bit(episodes, cuts, name, algorithm, pol
 @pytest.mark.parametrize(("episodes", "cuts"), [(200, 2), SLOW(2_000, 4)])
 def test_every_tie_rule_and_simulator_resumes(episodes, cuts, simulator, ties, policy_class):
     rng = np.random.default_rng(7)
-    spec = Spec("mvp", episodes, policy_class, bonus_scale=0.01, simulator=simulator, ties=ties)
+    spec = RunSpec("mvp", episodes, policy_class, bonus_scale=0.01, simulator=simulator, ties=ties)
     check_resumes(lm.make(MODELS["garnet"]), spec, cuts, rng)
 
 
@@ -70,7 +70,7 @@ def test_every_tie_rule_and_simulator_resumes(episodes, cuts, simulator, ties, p
 def test_long_runs_with_memory_resume_to_the_bit(domain, scale, algorithm, cuts):
     """Memory whose graph has gained edges but no nodes was not rebuilt as it had been."""
     rng = np.random.default_rng(11)
-    spec = Spec(algorithm, 10**6, "history", bonus_scale=scale)
+    spec = RunSpec(algorithm, 10**6, "history", bonus_scale=scale)
     check_resumes(lm.make(domain), spec, cuts, rng)
 
 

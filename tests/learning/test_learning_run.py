@@ -14,7 +14,7 @@ from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.saved.state import FORMAT, checksum
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism.confidence import RULES, register
 
 MAZE = "maze:size=3,goals=2,horizon=6"
@@ -83,7 +83,7 @@ def test_resumed_anywhere_to_the_same_bits(
     algorithm: str, policy_class: str, simulator: str, tmp_path
 ) -> None:
     model = lm.make(MAZE)
-    spec = Spec(algorithm, 1000, policy_class, seed=4, simulator=simulator)
+    spec = RunSpec(algorithm, 1000, policy_class, seed=4, simulator=simulator)
     whole = learn(
         model, algorithm, 1000, policy_class, seed=4, simulator=simulator, optimal=(1.0, 1.0)
     )
@@ -103,7 +103,7 @@ def test_resumed_anywhere_to_the_same_bits(
 def test_a_long_phase_is_left_and_continued_to_the_same_bits(tmp_path, monkeypatch) -> None:
     """Of the step simulator: stopped in the middle of phases, stored, and gone on with."""
     monkeypatch.setattr("latentmdp.learning.session.EPISODES_PER_CALL", 7)
-    model, spec = lm.make(MAZE), Spec("random", 3000, seed=2, simulator="episodes")
+    model, spec = lm.make(MAZE), RunSpec("random", 3000, seed=2, simulator="episodes")
     whole = learn(model, "random", 3000, seed=2, simulator="episodes", optimal=(1.0, 1.0))
     session, asked, stopped = Session(model, spec), 0, 0
 
@@ -190,7 +190,7 @@ def test_kept_policies_are_the_same_policies_and_certified(policy_class: str) ->
 
 def test_memory_stays_flat() -> None:
     """From 10^8 to 10^12 episodes nothing grows but the table, a few hundred bytes a phase."""
-    spec = Spec("mvp", 10**12, "markov")
+    spec = RunSpec("mvp", 10**12, "markov")
     session = Session(lm.make(MAZE), spec)
     while session.done < 10**8:
         session.next_phase()
@@ -379,7 +379,7 @@ def test_a_run_can_be_read_without_its_rule(tmp_path) -> None:
 
 
 def test_a_spec_has_exact_types() -> None:
-    spec = Spec(episodes=1e3, seed=np.int64(7), delta=np.float32(0.5), bonus_scale=1)
+    spec = RunSpec(episodes=1e3, seed=np.int64(7), delta=np.float32(0.5), bonus_scale=1)
     types = {name: type(getattr(spec, name)) for name in ("episodes", "seed", "delta")}
     assert types == {"episodes": int, "seed": int, "delta": float}
     assert (spec.episodes, spec.seed, spec.delta, spec.bonus_scale) == (1000, 7, 0.5, 1.0)
@@ -425,3 +425,10 @@ def test_a_certain_path_of_more_nodes_than_are_planned_with(algorithm):
     model = lm.LatentMDP.from_arrays(P, R, [0.5, 0.5], [[1.0], [1.0]], H, observe_rewards=False)
     run = learn(model, algorithm, 60, policy_class="history", optimal=(0.6, 0.6))
     assert 0.3 - 1e-9 <= run.final_value <= 0.6 + 1e-9
+
+
+def test_spec_is_the_old_name_of_run_spec():
+    from latentmdp.learning import spec
+
+    with pytest.warns(DeprecationWarning, match="is now called RunSpec"):
+        assert spec.Spec is spec.RunSpec

@@ -14,7 +14,7 @@ from latentmdp.learning.knowledge import known_from, nothing_known
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
-from latentmdp.learning.spec import Spec, algorithms
+from latentmdp.learning.spec import RunSpec, algorithms
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.given import Known
@@ -146,7 +146,7 @@ def planned(spec, policy_class):
 
 def check_audit(spec, algorithm, policy_class, episodes):
     model, optimal, variance = planned(spec, policy_class)
-    auditor = Auditor(model, Spec(algorithm, episodes, policy_class, bonus_scale=0.03))
+    auditor = Auditor(model, RunSpec(algorithm, episodes, policy_class, bonus_scale=0.03))
     run = lm.learn(
         model, algorithm, episodes, policy_class, bonus_scale=0.03, optimal=optimal,
         observer=auditor.observe,
@@ -173,7 +173,7 @@ def test_audits_of_all_algorithms_find_no_bug(spec, algorithm):
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 def test_runs_resume_to_the_bit(algorithm, policy_class):
     model = lm.make(DOMAINS[0])
-    spec = Spec(algorithm, 400, policy_class, bonus_scale=0.03)
+    spec = RunSpec(algorithm, 400, policy_class, bonus_scale=0.03)
     whole = Session(model, spec)
     states = []
     while whole.done < whole.target:

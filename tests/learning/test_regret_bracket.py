@@ -18,7 +18,7 @@ from latentmdp.experiments.live import Counts
 from latentmdp.learning import learn as learning
 from latentmdp.learning.regret import ROUNDING, RegretBracket, figure, open_gap
 from latentmdp.learning.run import load_run
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import write_report
 from latentmdp.report.html import number
 
@@ -201,8 +201,8 @@ def test_learn_prints_one_number_where_the_optimum_is_closed(capsys):
 def test_both_helps_name_both_default_classes(command, capsys):
     assert cli.run([command, "--help"]) == 0
     words = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "the default here" in words
-    assert f"the default of {'plan' if command == 'learn' else 'learn'}" in words
+    assert "history (with memory; the default of plan)" in words
+    assert "the default of learn" in words
 
 
 # ---------------------------------------------------------------------- the optimum to compare with
@@ -211,7 +211,7 @@ def test_both_helps_name_both_default_classes(command, capsys):
 def test_learn_works_until_usual_optima_close(monkeypatch):
     """Open by 0.0099 with the former limit; the same spec gives the same bits."""
     monkeypatch.setattr(learning, "OPTIMAL_WORK", OPTIMAL_WORK)
-    found = [learning.find_optimal(lm.make("bandit"), Spec()).bounds for _ in range(2)]
+    found = [learning.find_optimal(lm.make("bandit"), RunSpec()).bounds for _ in range(2)]
     assert found[0] == found[1]
     assert open_gap(*found[0], 1.0) == 0.0
 
@@ -221,7 +221,7 @@ def test_policies_with_memory_bound_an_open_markov_optimum(observed, monkeypatch
     model = lm.make(OPEN, observe_rewards=observed)
     memory = lm.plan(model, gap=None)
     monkeypatch.setattr(learning, "OPTIMAL_WORK", {"markov": 1, "history": 1})
-    found = learning.find_optimal(model, Spec())
+    found = learning.find_optimal(model, RunSpec())
     assert found.bounds[0] <= lm.plan(model, "markov", gap=0.05).upper
     assert found.bounds[1] <= memory.upper + 1e-9
     assert found.history_value is None or found.history_value > found.bounds[1]

@@ -71,7 +71,10 @@ def test_a_run_in_user_units_is_the_run_of_the_model_before(tmp_path, raw, norma
     summary = own.summary()
     assert (summary["units"], run.summary()["units"]) == ("user units", "normalised units")
     assert summary["final_value"] == pytest.approx(own.final_value)
-    assert own.itself is run
+    assert own.in_model_units is run
+    assert run.in_model_units is run
+    with pytest.warns(DeprecationWarning, match="run.in_model_units"):
+        assert own.itself is run
     own.save(tmp_path / "x")
     assert lm.load_run(tmp_path / "x").regret == run.regret
     longer = own.more(500)

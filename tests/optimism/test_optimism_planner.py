@@ -17,7 +17,7 @@ from test_optimism_search import swept_once
 import latentmdp as lm
 from latentmdp.kernels.optimism.mix import mix
 from latentmdp.learning.session import Session
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Setting, rule_named
 from latentmdp.optimism.given import Known
@@ -329,7 +329,7 @@ def test_proposals_of_no_use_rest(monkeypatch):
 def test_the_value_belongs_to_the_policy_that_is_played():
     """A memory that gains edges may turn the policy in force into another graph: it is not kept."""
     model = lm.make("garnet:contexts=2,states=7,actions=2,horizon=4")
-    session = Session(model, Spec("bernstein", 1000, "history", bonus_scale=0.01))
+    session = Session(model, RunSpec("bernstein", 1000, "history", bonus_scale=0.01))
     while session.done < session.target:
         session.next_phase()
         learner = session.learner

@@ -303,7 +303,7 @@ def test_comparison_brackets_memory_and_information(capsys):
         (["--out", "no/such/folder/p.json"], "its folder does not exist"),
         (["--out", "/proc/p.json"], "cannot be written"),
         (["--gap", ""], "--gap must be a number"),
-        (["--compare", "--out", "p.json"], "--compare makes many policies"),
+        (["--compare", "--out", "p.json"], "--compare makes several policies"),
         (["--method", "magic"], "method must be one of"),
     ],
 )

@@ -1,5 +1,6 @@
 """Worker processes: Ctrl-C is the command's alone, and they end with it, however it ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,8 +9,11 @@ import threading
 import time
 
 import pytest
-from process_tree import WORKER, Command, all_end, needs_proc
+from process_tree import WORKER, Command, all_end, needs_proc, wait_until
 
+from latentmdp.errors import ModelError
+from latentmdp.learning.run import load_run
+from latentmdp.runtime.calls import Call, Calls
 from latentmdp.runtime.interrupts import interrupts_held
 
 pytestmark = needs_proc
@@ -47,7 +51,10 @@ def test_ctrl_c_ends_lower_bound_and_its_workers(pause):
         command.interrupt()
     code, errors = command.result()
     assert code == 130
-    assert errors.removeprefix("playing against the secrets ...\n") == "latentmdp: interrupted\n"
+    assert (
+        errors.removeprefix("running the learner on the hard instances ...\n")
+        == "latentmdp: interrupted\n"
+    )
     assert all_end(pids)
 
 
@@ -77,18 +84,37 @@ def test_workers_of_a_killed_command_end(number):
     command.end()
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_learn_notices_that_a_worker_was_killed(which):
-    """Also the one that was started last, which Python's own pool may not look at."""
-    many = ("-k", "1e15", "--bonus-scale", "1e-4", "--seeds", "2", "--jobs", "2")
-    command = Command(*LEARN, *many)
-    pids = command.wait_for(WORKER, 2)
+@pytest.mark.parametrize("out", [True, False])
+def test_learn_replaces_a_worker_that_was_killed(out, tmp_path):
+    """The run goes on from its checkpoint, or from the beginning, to the same bits."""
+    many = ["-k", "1e6", "--simulator", "episodes", "--seeds", "2", "--jobs", "1", "--json"]
+    whole = subprocess.run([sys.executable, *LEARN, *many], check=True, capture_output=True)
+    command = Command(*LEARN, *many, *(["--out", str(tmp_path / "runs")] if out else []))
+    (first,) = command.wait_for(WORKER, 1)
     time.sleep(1.0)
-    os.kill(pids[which], signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
+    said, errors = command.process.communicate(timeout=100)
+    assert command.process.returncode == 0, errors
+    found, expected = json.loads(said), json.loads(whole.stdout)
+    for name in ("seed", "episodes", "regret", "updates", "final_value"):
+        assert found[name] == expected[name]
+
+
+def test_learn_gives_up_a_run_whose_workers_were_killed_three_times(tmp_path):
+    out = tmp_path / "runs"
+    command = Command(
+        *LEARN, "-k", "1e15", "--bonus-scale", "1e-4", "--seeds", "1", "--out", str(out)
+    )
+    before = 0
+    for _ in range(3):
+        wait_until(lambda b=before: [pid for pid in command.children(WORKER) if pid != b])
+        (before,) = command.children(WORKER)
+        time.sleep(2.0)  # it counts against a task once the worker is ready
+        os.kill(before, signal.SIGKILL)
     code, errors = command.result()
     assert code == 2
-    assert errors.endswith("latentmdp: a process was killed before its run was done\n")
-    assert all_end(pids)
+    assert "its worker died 3 times: it was ended by SIGKILL" in errors
+    assert not load_run(out / "seed-0").complete
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -114,17 +140,17 @@ def test_processes_that_compile_for_the_demo_end_with_it(killed, tmp_path):
 
 IDLE = """
 import sys, time
-from latentmdp.runtime.workers import workers
+from latentmdp.runtime.calls import Call, Calls
 
-if __name__ == "__main__":
-    try:
-        with workers(3) as pool:
-            list(pool.map(time.sleep, [0.5] * 3))
-            pool.submit(time.sleep, 60)
-            print("idle", flush=True)
-            time.sleep(60)
-    except KeyboardInterrupt:
-        sys.exit("interrupted")
+try:
+    with Calls(3, [*[Call("time:sleep", (0.5,))] * 3, Call("time:sleep", (60,))]) as work:
+        results = work.results()
+        for _ in range(3):
+            next(results)
+        print("idle", flush=True)
+        time.sleep(60)
+except KeyboardInterrupt:
+    sys.exit("interrupted")
 """
 
 
@@ -137,33 +163,29 @@ def test_workers_that_wait_for_work_say_nothing_at_ctrl_c(tmp_path):
     assert command.result() == (1, "interrupted\n")
 
 
-FAILING = """
-import os, sys, time
-from latentmdp.runtime.workers import workers
-from latentmdp.errors import ModelError
-
-if __name__ == "__main__":
-    try:
-        with workers(2) as pool:
-            slow = pool.submit(time.sleep, 60)
-            pool.submit({task}).result()
-    except ({error}) as error:
-        print(error)
-"""
-
-
 @pytest.mark.parametrize(
-    ("task", "error", "said"),
+    ("call", "error", "said"),
     [
-        ("os.mkdir, '/'", "FileExistsError", "[Errno 17] File exists: '/'\n"),
-        ("os._exit, 3", "ModelError", "a worker process was killed before its task was done\n"),
+        (Call("os:mkdir", ("/",)), ModelError, "/: file exists"),
+        (
+            Call("os:_exit", (3,)),
+            ModelError,
+            "a worker process was killed before its task was done",
+        ),
+        (Call("math:sqrt", (-1,)), RuntimeError, "ValueError"),
+        (Call("math:no_function"), RuntimeError, "AttributeError"),
     ],
 )
-def test_a_task_that_fails_ends_the_others_at_once(task, error, said, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(FAILING.format(task=task, error=error))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30)
-    assert (done.stdout, done.stderr) == (said, "")
+def test_a_task_that_fails_ends_the_others_at_once(call, error, said):
+    begun = time.monotonic()
+    with pytest.raises(error, match=said), Calls(2, [Call("time:sleep", (60,)), call]) as work:
+        next(work.results())
+    assert time.monotonic() - begun < 30
+
+
+def test_results_come_with_the_numbers_of_their_calls():
+    with Calls(2, [Call("math:sqrt", (x,)) for x in (4, 9, 2)]) as work:
+        assert dict(work.results()) == {0: 2.0, 1: 3.0, 2: 2**0.5}
 
 
 def test_ctrl_c_is_held_also_where_another_thread_receives_it():

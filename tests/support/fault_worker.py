@@ -22,7 +22,7 @@ from study_database import change
 import latentmdp as lm
 from latentmdp.commands import cli
 from latentmdp.errors import ModelError
-from latentmdp.experiments.runner import Choice, Runner, Silent
+from latentmdp.experiments.runner import Choice, Listener, Runner
 from latentmdp.experiments.store import Store
 from latentmdp.experiments.study import Study
 from latentmdp.experiments.tasks import perform
@@ -234,7 +234,7 @@ class WholeStudy:
         with Store(study.folder, write=True) as store:
             choice = Choice(study.spec, store)
             Runner(
-                study.spec, study.folder, store, InThisProcess(), choice, Silent(), StopRequest()
+                study.spec, study.folder, store, InThisProcess(), choice, Listener(), StopRequest()
             ).run()  # fmt: skip
         return study
 

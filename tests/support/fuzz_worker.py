@@ -35,7 +35,7 @@ from latentmdp.learning.learn import learn
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import save_phases
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases
@@ -139,7 +139,7 @@ def make_run(folder, name):
 
 def make_checkpoint(folder, name):
     """A run that was stopped in the middle of a phase of the step simulator."""
-    session = Session(MODEL, Spec("bernstein", 10**9, "markov", simulator="episodes"))
+    session = Session(MODEL, RunSpec("bernstein", 10**9, "markov", simulator="episodes"))
     for _ in range(20):
         session.next_phase()
     calls = []

@@ -14,7 +14,7 @@ needs_proc = pytest.mark.skipif(
     not Path(f"/proc/self/task/{os.getpid()}/children").exists(),
     reason="needs /proc to look at processes",
 )
-WORKER = "spawn_main"  # in the command lines of such processes
+WORKER = "latentmdp.runtime.worker"  # in the command lines of such processes
 
 
 class Command:

@@ -22,7 +22,7 @@ seeds = {seeds}
 keep = ["runs"]
 models = ["bandit:arms=2,contexts=2,horizon=2"]
 """
-WORKER = "latentmdp.experiments.worker"
+WORKER = "latentmdp.runtime.worker"
 SIGKILL = "it was ended by SIGKILL"
 # runs of a few hundredths of a second, and learners that leave checkpoints on the way
 DRAWS = """

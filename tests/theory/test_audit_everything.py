@@ -13,7 +13,7 @@ import pytest
 import latentmdp as lm
 from latentmdp.builtin_domains import DOMAINS
 from latentmdp.commands.cli import run as command
-from latentmdp.learning.spec import Spec, algorithms
+from latentmdp.learning.spec import RunSpec, algorithms
 from latentmdp.theory.auditing import report as audit_report
 from latentmdp.theory.auditing.audit import Auditor
 
@@ -39,7 +39,7 @@ def planned(spec, policy_class):
 
 def check_audit(spec, policy_class, algorithm, episodes, scale):
     model, optimal = planned(spec, policy_class)
-    auditor = Auditor(model, Spec(algorithm, episodes, policy_class, bonus_scale=scale))
+    auditor = Auditor(model, RunSpec(algorithm, episodes, policy_class, bonus_scale=scale))
     run = lm.learn(
         model, algorithm, episodes, policy_class, bonus_scale=scale, optimal=optimal,
         observer=auditor.observe,

@@ -10,7 +10,7 @@ from strategies import random_model
 import latentmdp as lm
 from latentmdp import PolicyGraph, evaluate
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.session import Phase, Spec
+from latentmdp.learning.session import Phase, RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.theory.auditing.audit import Auditor, audit
 from latentmdp.theory.auditing.optimistic_values import optimistic_alpha
@@ -256,7 +256,7 @@ def test_everything_holds_on_a_paper_run(hard, algorithm):
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
 def test_an_auditor_that_looks_on_reports_the_same(hard, policy_class):
-    spec = Spec("bernstein", 2000, policy_class, bonus_scale=0.03)
+    spec = RunSpec("bernstein", 2000, policy_class, bonus_scale=0.03)
     auditor = Auditor(hard, spec)
     run = lm.learn(
         hard, "bernstein", 2000, policy_class, bonus_scale=0.03, observer=auditor.observe
@@ -268,7 +268,7 @@ def test_an_auditor_that_looks_on_reports_the_same(hard, policy_class):
 
 
 def test_an_auditor_that_looked_at_something_else_is_refused(hard):
-    spec = Spec("mvp", 500)
+    spec = RunSpec("mvp", 500)
     auditor = Auditor(hard, spec)
     run = lm.learn(hard, "mvp", 500, observer=auditor.observe)
     with pytest.raises(lm.ModelError, match=r"must have observed this run, .* of it$"):

@@ -12,7 +12,7 @@ from latentmdp.learning.run import Run
 from latentmdp.learning.session import Phase, Session
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.solvers import Answer
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism import confidence
 from latentmdp.theory.auditing.audit import audit
 from latentmdp.theory.auditing.optimistic_values import Variant, optimistic_alpha
@@ -266,7 +266,7 @@ def test_x3_as_printed_fails_where_the_corrected_row_holds():
 
 def test_a_run_without_episodes_is_refused():
     model = lm.make("bandit")
-    session = Session(model, Spec("mvp", 100))
+    session = Session(model, RunSpec("mvp", 100))
     run = lm.Run(model, session.state(), (1.0, 1.0), 0.0)
     with pytest.raises(lm.ModelError, match="none has been played yet"):
         lm.audit(run)

@@ -5,7 +5,7 @@ import pytest
 from report_pages import Page
 
 import latentmdp as lm
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.report import write_report
 from latentmdp.theory.auditing.exploration import exploring_from, optimistic_value
 from latentmdp.theory.bounds import iota
@@ -19,7 +19,7 @@ def test_the_formula_where_it_is_exact(rows):
         P[:, s, 0, (s + 1) % rows] = 1.0
     nu = np.eye(rows)[[0, 0]]
     model = lm.LatentMDP.from_arrays(P, np.zeros((2, rows, 1)), [0.25, 0.75], nu, 8)
-    spec = Spec("mvp", 10**9)
+    spec = RunSpec("mvp", 10**9)
     policy = lm.PolicyGraph.from_table(np.zeros((8, rows), dtype=int))
     log = iota(2, rows, 1, 8, 10**9, 0.1)
     expected = 16 * rows * log * rows / 0.75  # D = rows, V = 0
@@ -50,8 +50,8 @@ def test_algorithms_without_optimism_have_no_such_episode():
     model = lm.make("bandit")
     policy = lm.plan(model, "markov", gap=None).policy
     for name in ("greedy", "psrl", "random", "oracle", "lucrl-uncapped"):
-        assert exploring_from(model, policy, Spec(name, 1000)) is None
-    assert exploring_from(model, policy, Spec("bernstein", 1000)) > 1.0
+        assert exploring_from(model, policy, RunSpec(name, 1000)) is None
+    assert exploring_from(model, policy, RunSpec("bernstein", 1000)) > 1.0
 
 
 def test_the_report_says_so_where_the_curves_are(tmp_path):

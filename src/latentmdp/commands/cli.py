@@ -66,27 +66,27 @@ app = typer.Typer(
     help="""Plan and learn in latent MDPs with context in hindsight.
 
     Each episode has a hidden context, which becomes known when the episode is over. A MODEL is a
-    file or the name of a built-in one, such as maze or maze:size=5,goals=4. Begin with
-    `latentmdp show maze` or `latentmdp demo`; `latentmdp COMMAND --help` tells more.""",
+    file or the name of a built-in model, such as maze or maze:size=5,goals=4. Begin with
+    `latentmdp show maze` or `latentmdp demo`. `latentmdp COMMAND --help` describes a command.""",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: shorter, and the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for name, function, short in (
-    ("demo", demo_command, "A maze with hidden goals: planned, learned, audited, reported."),
-    ("show", show_command, "What a model is: sizes, totals, how contexts differ, a picture."),
+    ("demo", demo_command, "Plan, learn, audit and report in a maze with hidden goals."),
+    ("show", show_command, "Describe a model: sizes, totals, how contexts differ, a picture."),
     ("domains", domains_command, "List the built-in models (spec strings like maze:size=5)."),
-    ("datasets", datasets_command, "List published problems, with our bounds."),
+    ("datasets", datasets_command, "List published problems with published values and our bounds."),
     ("convert", convert_command, "Write a model to a file of another format."),
     ("plan", plan_command, "Find the best policy of a known model, with a proven bound."),
-    ("evaluate", evaluate_command, "The exact value and variance of a policy in a model."),
-    ("learn", learn_command, "Let a learner play in a model; its regret, with bounds."),
-    ("fit", fit_command, "A model, and a decision, from a log of past episodes."),
-    ("off-policy", off_policy_command, "What a log says about a policy that did not make it."),
+    ("evaluate", evaluate_command, "Compute the exact value and variance of a policy."),
+    ("learn", learn_command, "Run a learner in a simulated model; its regret, with bounds."),
+    ("fit", fit_command, "Fit a model, and a policy, to a log of past episodes."),
+    ("off-policy", off_policy_command, "Estimate the value of a policy from a log of another one."),
     ("audit", audit_command, "Check every lemma of the paper's proof on a saved run."),
-    ("report", report_command, "One HTML page about saved runs, with an episode explorer."),
-    ("lower-bound", lower_bound_command, "A learner against the paper's hardest problems."),
-    ("compile", compile_command, "Compile all kernels ahead, so that first runs start fast."),
+    ("report", report_command, "Write one HTML page about saved runs."),
+    ("lower-bound", lower_bound_command, "Run a learner on the paper's hard instances."),
+    ("compile", compile_command, "Compile all kernels now, so that first runs start fast."),
 ):
     app.command(name, short_help=short, epilog=EPILOGS.get(name))(function)
 app.add_typer(
@@ -122,7 +122,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UsageError as error:
         asked = getattr(getattr(error, "ctx", None), "command_path", "latentmdp")
-        return _refuse(f"{error.format_message()} ({asked} --help tells more)", as_json)
+        return _refuse(f"{error.format_message()} (see {asked} --help)", as_json)
     except ModelError as error:
         return _refuse(str(error), as_json)
     except MemoryError:
@@ -144,7 +144,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _unread() -> int:
-    """The reader of our output, say `head`, has seen enough: no error; drop what is left."""
+    """The reader of our output, such as `head`, has closed it: drop the rest; no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     return 0
 
@@ -159,7 +159,7 @@ def _call(arguments: Sequence[str] | None) -> int:
 
 
 def _refuse(text: str, as_json: bool) -> int:
-    """One line on standard error, whatever the text holds; and JSON where it was asked for."""
+    """One line on standard error; with --json also an object with `error`."""
     line = printable(" ".join(text.split()))
     print(f"latentmdp: {line}", file=sys.stderr)
     if as_json:
@@ -169,15 +169,15 @@ def _refuse(text: str, as_json: bool) -> int:
 
 
 def main() -> None:
-    """Run the command that the process was started with, and leave."""
-    gc.set_threshold(50_000, 20, 20)  # starting makes many objects that stay: a tenth of its time
+    """Run the command that the process was started with, and exit."""
+    gc.set_threshold(50_000, 20, 20)  # starting makes many lasting objects: this saves a tenth
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names need not fit the terminal
     resend_lost_interrupts()
     warnings.formatwarning = _one_line
     code = run()
-    ignore_interrupts()  # all is done: no traceback while Python ends
+    ignore_interrupts()  # no traceback while Python ends
     sys.exit(code)
 
 

@@ -1,33 +1,22 @@
-"""What all commands share: the MODEL argument and its options. How they print is in `_output`.
-
-A command is a function whose parameters are annotated with the types below:
-
-    def size_command(
-        model: ModelArgument, hidden_rewards: HiddenRewards = None, horizon: Horizon = None,
-        discount: Discount = None, json: AsJson = False,
-    ) -> None:
-        found = read_model(model, hidden_rewards, horizon, discount)
-        if json:
-            print_json({"states": found.S})
-        else:
-            print_table(("what", "how many"), [("states", found.S)])
+"""Values, shell completion, checks and models, for all commands.
 
 Bad input is a `ModelError` (or one of Typer's usage errors) and needs no handling in a command:
 `cli.run` turns it into one line on standard error and exit code 2.
 """
 
+import math
 import os
 import textwrap
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from latentmdp.errors import ModelError
+from latentmdp.runtime.choices import ALGORITHMS, CLASSES, METHODS
 
-MODEL_HELP = "A file (.npz, .json, .csv, .pomdpx, .pomdp) or a spec string such as maze:size=5."
 HELP_WIDTH = 78  # characters of a line of help, as Click has them
 
 if TYPE_CHECKING:
@@ -61,7 +50,7 @@ def whole_or_infinite(text: Any) -> int:
 
 
 def some_path(text: Any) -> Path:
-    """A path; an empty one (of a variable that is not set, say) is refused."""
+    """A path; an empty one (of an unset shell variable, say) is refused."""
     if not str(text):
         raise typer.BadParameter("must be a path; it is empty")
     return Path(text)
@@ -69,11 +58,23 @@ def some_path(text: Any) -> Path:
 
 def complete_model(incomplete: str) -> list[str]:
     """Shell completion of MODEL: domains and files."""
-    from latentmdp.builtin_domains import DOMAINS
     from latentmdp.formats import ENDINGS
 
-    names = [name for name in DOMAINS if name.startswith(incomplete)]
-    return names + _files(incomplete, ENDINGS)
+    return complete_domain(incomplete) + _files(incomplete, ENDINGS)
+
+
+def complete_domain(incomplete: str) -> list[str]:
+    """Shell completion of a built-in domain."""
+    from latentmdp.builtin_domains import DOMAINS
+
+    return [name for name in DOMAINS if name.startswith(incomplete)]
+
+
+def complete_dataset(incomplete: str) -> list[str]:
+    """Shell completion of a published problem."""
+    from latentmdp.datasets import DATASETS
+
+    return [name for name in DATASETS if name.startswith(incomplete)]
 
 
 def complete_policy(incomplete: str) -> list[str]:
@@ -85,29 +86,22 @@ def complete_policy(incomplete: str) -> list[str]:
 
 def complete_class(incomplete: str) -> list[tuple[str, str]]:
     """Shell completion of --class."""
-    from latentmdp.runtime.choices import CLASSES
-
     return _starting(CLASSES, incomplete)
 
 
 def complete_algorithm(incomplete: str) -> list[tuple[str, str]]:
     """Shell completion of --algorithm."""
-    from latentmdp.runtime.choices import ALGORITHMS
-
     return _starting(ALGORITHMS, incomplete)
 
 
 def complete_method(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Shell completion of --method: those of the class that was given before it, or all."""
-    from latentmdp.runtime.choices import METHODS
-
+    """Shell completion of --method: those of the class given before it, or all."""
     asked = METHODS.get(str(ctx.params.get("policy_class")))
-    methods = asked or METHODS["history"] | METHODS["markov"]
-    return _starting(methods, incomplete)
+    return _starting(asked or METHODS["history"] | METHODS["markov"], incomplete)
 
 
 def listed(title: str, choices: dict[str, str]) -> str:
-    """Choices below one another, as Click shows them in a help text without filling them anew."""
+    """A list of choices for a help text; `\\b` keeps Click from joining its lines."""
     width = max(map(len, choices)) + 2
     lines = [f"{title}:"]
     for name, meaning in choices.items():
@@ -135,79 +129,25 @@ def _files(incomplete: str, endings: Sequence[str]) -> list[str]:
     ]
 
 
-ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help=MODEL_HELP,
-        show_default=False,
-        autocompletion=complete_model,
-    ),
-]
-PolicyArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="POLICY",
-        help="A file (.json, .npz, .policyx, or .csv with the columns step, state, action).",
-        show_default=False,
-        autocompletion=complete_policy,
-    ),
-]
-HiddenRewards = Annotated[
-    bool | None,
-    typer.Option(
-        "--hidden-rewards/--observed-rewards",
-        help="Whether the agent sees rewards in the episode (default: as the model says).",
-        show_default=False,
-    ),
-]
-Horizon = Annotated[
-    int | None,
-    typer.Option(
-        "--horizon",
-        metavar="H",
-        parser=whole_or_infinite,
-        help="Steps of an episode, or inf (no last step), in place of the model's own. .csv files "
-        "need it, and .pomdpx and .pomdp files whose discount is 1.",
-        show_default=False,
-    ),
-]
-Discount = Annotated[
-    float | None,
-    typer.Option(
-        "--discount",
-        metavar="D",
-        help="The discount, in place of the model's own.",
-        show_default=False,
-    ),
-]
-NormalizeRows = Annotated[
-    bool,
-    typer.Option(
-        "--normalize-rows",
-        help="Divide distributions of a file that sum to 1 within 0.001 by their sum, and say so.",
-    ),
-]
-Start = Annotated[
-    str | None,
-    typer.Option(
-        "--start",
-        metavar="STATE",
-        help="The first state, by name or number, in place of the model's own.",
-        show_default=False,
-    ),
-]
-UserUnits = Annotated[
-    bool,
-    typer.Option(
-        "--user-units/--model-units",
-        help="Of a normalised model: values in the units of the rewards before, or in its own.",
-    ),
-]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON object on one line, as the last line."),
-]
+# ---------------------------------------------------------------------- checks
+
+
+def check_range(option: str, number: float, least: float, most: float = math.inf) -> None:
+    """Refuse the value of an option that is out of range."""
+    if not least <= number <= most:
+        bounds = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise typer.BadParameter(f"{option} must be {bounds}; it is {number}")
+
+
+def check_target(path: Path | None, option: str, endings: Sequence[str]) -> None:
+    """Refuse before the work a file that could not be written after it."""
+    from latentmdp.runtime.files import check_writable
+
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise ModelError(f"{option} must end in one of {', '.join(endings)}; it is {str(path)!r}")
+    check_writable(path)
 
 
 # ---------------------------------------------------------------------- models
@@ -247,7 +187,7 @@ def read_model(
 def _changed(
     model: "LatentMDP", horizon: int | None, discount: float | None, start: str | None
 ) -> "LatentMDP":
-    """The model with another horizon, discount or start; without a limit on totals they break."""
+    """The model with another horizon, discount or first state."""
     from latentmdp.model.latent_mdp import replaced
     from latentmdp.tables.outcome_table import starting_at
 

@@ -2,18 +2,18 @@
 
 import time
 
-from latentmdp.commands.common import AsJson
+from latentmdp.commands import options as option
 from latentmdp.commands.compile_ahead import compile_all
 from latentmdp.commands.output import print_json, print_text
 from latentmdp.errors import ModelError
 
-ALL = "all"  # the name of a note: how many kernels have machine code when all is done
+ALL = "all"  # name of a note: the number of kernels that have machine code at the end
 
 
-def compile_command(json: AsJson = False) -> None:
-    """Compile all kernels ahead, in two processes.
+def compile_command(json: option.AsJson = False) -> None:
+    """Compile all kernels now, in two processes.
 
-    Otherwise each is compiled when it is first used, which takes seconds, and kept for later.
+    Otherwise each kernel is compiled at its first use, which takes seconds. Machine code is kept.
     """
     from latentmdp.runtime.compile import load_all, notes, read_note, write_note
     from latentmdp.runtime.kernel_cache import with_code
@@ -21,7 +21,7 @@ def compile_command(json: AsJson = False) -> None:
     started, folder = time.perf_counter(), notes()
     if folder is None:
         raise ModelError(
-            "compiling ahead needs a folder for what is compiled; there is none, or "
+            "compiling ahead needs a folder for the machine code; there is none, or "
             "NUMBA_DISABLE_JIT is set"
         )
     load_all()

@@ -6,17 +6,16 @@ runs all tasks; a first `learn` runs those of its learner beside the planning of
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
+from latentmdp.errors import ModelError
+from latentmdp.runtime.calls import Call, Calls
 from latentmdp.runtime.notice import notice
-from latentmdp.runtime.workers import workers
 
 TINY = "garnet:contexts=2,states=3,actions=2,branching=2,horizon=3"
 SMALL = "garnet:contexts=3,states=4,actions=2,branching=2,horizon=8,shared_support=1"
 DEEP = "bandit"  # with memory, its tables grow
-LOOK_SECONDS = 0.2  # how often the line about compiling is brought up to date
 
 
 # ---------------------------------------------------------------- the small runs
@@ -170,16 +169,16 @@ TASKS = [  # what takes long comes first, and not beside what needs the same ker
 
 
 def compile_all() -> None:
-    """Do all tasks in two processes. Whoever stops it keeps what was compiled until then."""
+    """Do all tasks in two processes. What was compiled is kept if it is stopped."""
     from latentmdp.runtime.compile import write_note
 
-    with workers(min(2, os.cpu_count() or 1)) as pool:
-        jobs = [pool.submit(task.function, *task.arguments) for task in TASKS]
-        _wait(jobs)
-        for job in jobs:
-            job.result()  # a failure is shown
-    for task in TASKS:
-        write_note(task.name)
+    with _in_processes(min(2, os.cpu_count() or 1), TASKS) as work:
+        for number in _wait(work):
+            write_note(TASKS[number].name)
+
+
+def _in_processes(jobs: int, tasks: list[Task]) -> Calls:
+    return Calls(jobs, [Call(f"{__name__}:{t.function.__name__}", t.arguments) for t in tasks])
 
 
 @contextmanager
@@ -196,25 +195,22 @@ def compiling_ahead(algorithm: str, policy_class: str) -> Iterator[None]:
         yield
         return
     load_all()  # to count what the others compile
-    with workers(len(tasks)) as pool:
-        jobs = [pool.submit(task.function, *task.arguments) for task in tasks]
+    with _in_processes(len(tasks), tasks) as work:
         yield
-        _wait(jobs)
-    for task, job in zip(tasks, jobs, strict=True):
-        if job.exception() is None:  # this process will meet what failed there
-            write_note(task.name)
+        with suppress(ModelError, RuntimeError):  # this process will meet what failed there
+            for number in _wait(work):
+                write_note(tasks[number].name)
 
 
-def _wait(jobs: list[Future[Any]]) -> None:
-    """Until they are done, with the line that says how far it is."""
+def _wait(work: Calls) -> Iterator[int]:
+    """The number of each task when it is done; a line says how far it is."""
     from latentmdp.runtime.compile import notes
     from latentmdp.runtime.kernel_cache import progress
 
-    folder, left = notes(), set(jobs)
+    folder = notes()
     notice.begin(*progress(), folder and folder.parent)
     try:
-        while left:
-            _, left = wait(left, timeout=LOOK_SECONDS)
-            notice.update(*progress())
+        for number, _ in work.results(lambda: notice.update(*progress())):
+            yield number
     finally:
         notice.end(*progress())

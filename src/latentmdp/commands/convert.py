@@ -3,48 +3,24 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from latentmdp.commands.common import (
-    MODEL_HELP,
-    AsJson,
-    Discount,
-    HiddenRewards,
-    Horizon,
-    NormalizeRows,
-    Start,
-    complete_model,
-    read_model,
-)
+from latentmdp.commands import options as option
+from latentmdp.commands.common import complete_model, read_model
 from latentmdp.commands.output import print_json, print_text
 
 
 def convert_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="IN",
-            help=MODEL_HELP,
-            show_default=False,
-            autocompletion=complete_model,
-        ),
-    ],
+    source: Annotated[str, option.argument("IN", option.MODEL_HELP, autocompletion=complete_model)],
     target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="The file to write (.npz, .json, .csv, .pomdpx, .pomdp).",
-            show_default=False,
-        ),
+        Path, option.argument("OUT", "The file to write (.npz, .json, .csv, .pomdpx, .pomdp).")
     ],
-    hidden_rewards: HiddenRewards = None,
-    horizon: Horizon = None,
-    discount: Discount = None,
-    start: Start = None,
-    normalize_rows: NormalizeRows = False,
-    json: AsJson = False,
+    hidden_rewards: option.HiddenRewards = None,
+    horizon: option.Horizon = None,
+    discount: option.Discount = None,
+    start: option.Start = None,
+    normalize_rows: option.NormalizeRows = False,
+    json: option.AsJson = False,
 ) -> None:
-    """Write a model to a file, in the format of its ending."""
+    """Write a model to a file; its ending says the format."""
     from latentmdp.formats import horizon_to_give, not_held, save
 
     model = read_model(source, hidden_rewards, horizon, discount, start, normalize_rows)
@@ -56,13 +32,13 @@ def convert_command(
         return
     print_text(f"{target}: {model!r}")
     if lost:
-        print_text(f"not in this format, left out: {', '.join(lost)}")
+        print_text(f"left out, as this format cannot hold it: {', '.join(lost)}")
     if steps is not None:
         if steps > model.horizon:
             print_text(
-                f"its episodes have {steps} steps, one more than the model's {model.horizon}: the "
-                "first one shows which of several first states it is, since nothing is seen before "
-                "the first action in a .pomdp file"
+                f"its episodes have {steps} steps, one more than the model's {model.horizon}: in a "
+                ".pomdp file nothing is observed before the first action, so an extra first step "
+                "shows the initial state"
             )
-        print_text(f"the file does not hold the horizon: give it when it is read, --horizon {steps}"
-                   f" (in Python horizon={steps})")  # fmt: skip
+        print_text(f"the file does not hold the horizon: give --horizon {steps} (in Python "
+                   f"horizon={steps}) when you read it")  # fmt: skip

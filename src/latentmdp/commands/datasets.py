@@ -1,33 +1,20 @@
-"""`latentmdp datasets [NAME]`: published problems, what others got and what we get."""
+"""`latentmdp datasets [NAME]`: published problems, published values and our bounds."""
 
 from typing import Annotated
 
-import typer
-
-from latentmdp.commands.common import AsJson
+from latentmdp.commands import options as option
+from latentmdp.commands.common import complete_dataset
 from latentmdp.commands.output import print_json, print_table, print_text
-
-
-def complete_dataset(incomplete: str) -> list[str]:
-    """Shell completion of NAME."""
-    from latentmdp.datasets import DATASETS
-
-    return [name for name in DATASETS if name.startswith(incomplete)]
 
 
 def datasets_command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="One problem, in full.",
-            show_default=False,
-            autocompletion=complete_dataset,
-        ),
+        option.argument("NAME", "One problem, in full.", autocompletion=complete_dataset),
     ] = None,
-    json: AsJson = False,
+    json: option.AsJson = False,
 ) -> None:
-    """List benchmark problems: where they come from, values of others, our brackets."""
+    """List published problems: their source, published values, our bounds."""
     from latentmdp.datasets import DATASETS, dataset, facts
 
     chosen = list(DATASETS.values()) if name is None else [dataset(name)]
@@ -42,15 +29,15 @@ def datasets_command(
         ]
         print_table(("name", "licence", "included", "published", "our lower", "our upper"), rows)
         print_text(
-            "In full: latentmdp datasets NAME. In Python: lm.datasets.load(NAME), with the path of "
-            "the file where it is not included."
+            "Details: latentmdp datasets NAME. In Python: lm.datasets.load(NAME), with the path of "
+            "the file if it is not included."
         )
         return
     (found,) = chosen
     lines = [("title", found.title), ("source", found.source), ("licence", found.licence)]
     lines += [("published", f"{x.value:.8g}: {x.what} ({x.provenance})") for x in found.published]
     low, high = found.bracket
-    lines += [("our bracket", f"{low:.8g} to {high:.8g}"), ("by", found.command)]
+    lines += [("our bounds", f"{low:.8g} to {high:.8g}"), ("by", found.command)]
     lines += [("get it", found.obtain)]
     lines += [("file", f"{file}, SHA-256 {digest}") for file, digest in found.files.items()]
     for what, value in lines:

@@ -1,17 +1,14 @@
 """`latentmdp demo`: a maze with hidden goals, planned, learned, audited, shown."""
 
 import time
-from concurrent.futures import as_completed
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from latentmdp.commands.common import AsJson, some_path, whole_number
+from latentmdp.commands import options as option
 from latentmdp.commands.compile_ahead import compiling_ahead
-from latentmdp.commands.output import print_json, print_table, print_text, working
-from latentmdp.runtime.workers import workers
+from latentmdp.commands.output import Progress, print_json, print_table, print_text
+from latentmdp.runtime.calls import Call, Calls
 
 if TYPE_CHECKING:
     from latentmdp.learning.run import Run
@@ -19,50 +16,44 @@ if TYPE_CHECKING:
     from latentmdp.planning.plan import Plan
     from latentmdp.theory.auditing.report import AuditReport
 
-SPEC = "maze:size=4,goals=4,horizon=7,slip=0.2,seed=6"  # both optima close: regret is exact
+SPEC = "maze:size=4,goals=4,horizon=7,slip=0.2,seed=6"  # both optima close: exact regret
 LEARNERS = {
     "bernstein": "bernstein (the paper)",
     "mvp": "mvp (the paper)",
     "lucrl": "lucrl (before it)",
 }
-MARKOV_WORK = 10**9  # a limit in work, not in time, gives the same plan always
+MARKOV_WORK = 10**9  # a limit in work, not in time: the plan is always the same
 
 
 def demo_command(
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", parser=some_path, help="Where pictures, runs and report go."
-        ),
+        Path, option.path("--out DIR", "Folder for the pictures, the runs and the report.")
     ] = Path("demo"),
-    episodes: Annotated[
-        int,
-        typer.Option("--episodes", metavar="K", parser=whole_number, help="Episodes per learner."),
-    ] = 10**8,
-    force: Annotated[bool, typer.Option("--force", help="Write over other runs in DIR.")] = False,
-    json: AsJson = False,
+    episodes: option.Episodes = 10**8,
+    force: Annotated[bool, option.new("--force", "Replace other runs in DIR.")] = False,
+    json: option.AsJson = False,
 ) -> None:
-    """See what this is about: a maze with hidden goals, planned, learned, audited, and a report."""
+    """Plan, learn, audit and report in a maze with hidden goals, to see what the package does."""
     import latentmdp as lm
     from latentmdp.drawing import save_picture
     from latentmdp.learning.learn import checked
     from latentmdp.learning.saved.folder import make_folder, refuse_other
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.planning.baselines import knowing_the_context
     from latentmdp.planning.plan import plan_whole
     from latentmdp.report import write_report
 
     started = time.perf_counter()
     model = lm.make(SPEC)
-    specs = {name: checked(Spec(name, episodes), model) for name in LEARNERS}
+    specs = {name: checked(RunSpec(name, episodes), model) for name in LEARNERS}
     make_folder(out)
     for name, spec in specs.items():
-        if not force:  # earlier runs of the demo may be replaced: they come out the same
+        if not force:  # an earlier run of the demo may be replaced, as it has the same results
             refuse_other(out / name, model, asdict(spec), force="--force")
     if not json:
         _say_maze(model)
     with (
-        working("planning with memory, then without"),
+        Progress("planning with memory, then without"),
         compiling_ahead("mvp", "markov"),
     ):
         memory = plan_whole(model, gap=None, time_limit=20.0)
@@ -76,7 +67,7 @@ def demo_command(
     runs, audit = _learn_all(out, episodes, (markov.lower, markov.upper))
     if not json:
         _say_runs(runs, audit, episodes)
-    with working("writing the report"):
+    with Progress("writing the report"):
         folders = [out / name for name in LEARNERS]  # with their phases: no run is repeated
         plans, title = [memory, markov], "A maze, learned"
         page = write_report(
@@ -98,9 +89,9 @@ def demo_command(
     print_text(
         f"\nOpen {page} in a browser: regret and bounds, the audit, and the episode explorer,"
     )
-    print_text("in which you watch a learner search and its belief collapse.")
+    print_text("which shows step by step how a learner searches and how its belief changes.")
     print_text(
-        f"Pictures: {out / 'maze.png'}, {out / 'policy.png'}. All this took {seconds:.0f} s."
+        f"Pictures: {out / 'maze.png'}, {out / 'policy.png'}. The demo took {seconds:.0f} s."
     )
 
 
@@ -111,34 +102,31 @@ def _learn_all(
     out: Path, episodes: int, optimal: tuple[float, float]
 ) -> "tuple[list[Run], AuditReport]":
     """All learners in two processes; their runs from the folders, and the audit of `mvp`."""
+    import latentmdp as lm
     from latentmdp.learning.run import load_run
 
     what = f"learning for {episodes:.0e} episodes".replace("e+0", "e")
-    with workers(2) as pool, working(what) as say:
-        jobs = [
-            pool.submit(_learn, name, episodes, optimal, out / name, name == "mvp")
-            for name in LEARNERS
-        ]
-        for i, job in enumerate(as_completed(jobs)):
-            job.result()  # a failure ends the others at once
-            say(f"{what}, {i + 1} of {len(jobs)} done")
-    audits = [job.result() for job in jobs]
-    runs = [load_run(out / name) for name in LEARNERS]
-    return runs, next(audit for audit in audits if audit is not None)
+    names = list(LEARNERS)
+    calls = [
+        Call(f"{__name__}:learn_one", (name, episodes, optimal, str(out / name))) for name in names
+    ]
+    with Calls(2, calls) as work, Progress(what) as say:
+        for done, (number, _) in enumerate(work.results(), start=1):
+            say(f"{what}, {done} of {len(calls)} done")
+            if names[number] == "mvp":
+                audit = lm.audit(load_run(out / "mvp"))
+    return [load_run(out / name) for name in names], audit
 
 
-def _learn(
-    algorithm: str, episodes: int, optimal: tuple[float, float], folder: Path, audited: bool
-) -> Any:
-    """Learn, save with phases for the page; an audit where one is wanted."""
+def learn_one(algorithm: str, episodes: int, optimal: tuple[float, float], folder: str) -> None:
+    """Learn, and save the run with its phases for the page."""
     import latentmdp as lm
     from latentmdp.report import Collector, save_phases
 
     phases = Collector()
     run = lm.learn(lm.make(SPEC), algorithm, episodes, optimal=optimal, observer=phases)
     run.save(folder, overwrite=True)  # the command has checked it before the work
-    save_phases(run, folder, phases.phases)
-    return lm.audit(run) if audited else None
+    save_phases(run, Path(folder), phases.phases)
 
 
 # ---------------------------------------------------------------------- words
@@ -150,10 +138,10 @@ def _say_maze(model: "LatentMDP") -> None:
     start = int(model.nu[0].argmax())
     grid = Renderer(model).text(start, 0, None, 0.0, None).split("\n")[1:]
     side = (
-        "Each episode one of the goals A to D is real, and hidden.",
-        f"The agent @ has {model.H} steps to find it; a move goes astray",
-        "with probability 0.2. A cell that does not pay is ruled out.",
-        "When the episode is over, it is told which goal it was.",
+        "In each episode one of A to D is the goal; the agent cannot",
+        f"see which. The agent @ has {model.H} steps to find it; a move fails",
+        "with probability 0.2. A cell without reward is not the goal.",
+        "After the episode the agent is told which goal it was.",
     )
     print_text("A maze with hidden goals: a latent MDP with context in hindsight\n")
     for row, words in zip(grid, side, strict=True):
@@ -163,13 +151,13 @@ def _say_maze(model: "LatentMDP") -> None:
 
 def _say_plans(memory: "Plan", markov: "Plan", known: float) -> None:
     print_table(
-        ("who knows the maze", "finds the goal", "nobody beats"),
+        ("policy, maze known", "probability of the goal", "proven upper bound"),
         [
             ("plan without memory (Markov)", markov.lower, markov.upper),
             ("plan with memory (history)", memory.lower, memory.upper),
-            ("knowing the goal beforehand", known, known),
+            ("goal known in advance", known, known),
         ],
-        title="Planning, with certificates",
+        title="Planning, with proven bounds",
     )
     gain = _span(memory.lower - markov.upper, memory.upper - markov.lower)
     print_text(f"value of memory       {gain}")
@@ -178,7 +166,7 @@ def _say_plans(memory: "Plan", markov: "Plan", known: float) -> None:
 
 def _say_runs(runs: "list[Run]", audit: "AuditReport", episodes: int) -> None:
     print_table(
-        ("who learns it", "regret", "updates", "last policy", "seconds"),
+        ("learner", "regret", "updates", "last policy", "seconds"),
         [
             (LEARNERS[run.spec.algorithm], run.regret_bracket.text("{:,.0f}".format),
              run.updates, run.final_value,
@@ -188,14 +176,14 @@ def _say_runs(runs: "list[Run]", audit: "AuditReport", episodes: int) -> None:
         title=f"Learning for {episodes:,} episodes, without memory, at the paper's constants",
     )  # fmt: skip
     if all(run.regret_bracket.exact for run in runs):
-        print_text("The optimum without memory is closed, so regret is exact.")
+        print_text("The optimum without memory is known exactly, so regret is exact.")
     for note in dict.fromkeys(note for run in runs for note in run.notes):
         print_text(note)
     rows = [row for row in audit.rows if row.held is not None]
     held = sum(bool(row.held) for row in rows)
     bound = audit["bound"]
     print_text(
-        f"Audit of mvp: {held} of {len(rows)} quantities of the proof are as promised."
+        f"Audit of mvp: {held} of {len(rows)} quantities of the proof are within their bounds."
         f"\nThe theorem allows a regret of {bound.promise:,.0f}."
     )
     for fault in audit.faults:

@@ -1,10 +1,9 @@
-"""`latentmdp domains [NAME]`: the families of models that a spec string can name."""
+"""`latentmdp domains [NAME]`: the built-in families of models."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from latentmdp.commands.common import AsJson
+from latentmdp.commands import options as option
+from latentmdp.commands.common import complete_domain
 from latentmdp.commands.output import print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
@@ -12,26 +11,14 @@ if TYPE_CHECKING:
     from latentmdp.builtin_domains import Domain
 
 
-def complete_domain(incomplete: str) -> list[str]:
-    """Shell completion of NAME."""
-    from latentmdp.builtin_domains import DOMAINS
-
-    return [name for name in DOMAINS if name.startswith(incomplete)]
-
-
 def domains_command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="One domain, in full.",
-            show_default=False,
-            autocompletion=complete_domain,
-        ),
+        option.argument("NAME", "One domain, in full.", autocompletion=complete_domain),
     ] = None,
-    json: AsJson = False,
+    json: option.AsJson = False,
 ) -> None:
-    """List the built-in domains, or one with its keys in full."""
+    """List the built-in domains, or describe one and its keys."""
     from latentmdp.builtin_domains import DOMAINS
 
     if name is not None and name not in DOMAINS:
@@ -43,11 +30,11 @@ def domains_command(
         _print_one(chosen[0])
     else:
         for domain in chosen:
-            _print_brief(domain)
-        print("In full: latentmdp domains NAME. A member: latentmdp show NAME:key=value,...")
+            _print_summary(domain)
+        print("Details: latentmdp domains NAME. One model: latentmdp show NAME:key=value,...")
 
 
-def _print_brief(domain: "Domain") -> None:
+def _print_summary(domain: "Domain") -> None:
     print_text(f"{domain.name}: {domain.summary}")
     width = max(len(key.name) for key in domain.keys)
     for key in domain.keys:

@@ -1,41 +1,29 @@
-"""`latentmdp evaluate MODEL POLICY`: value, variance and values by context, exactly."""
+"""`latentmdp evaluate MODEL POLICY`: exact value and variance, also by context."""
 
 from typing import Annotated, Any
 
-import typer
-
-from latentmdp.commands.common import (
-    AsJson,
-    Discount,
-    HiddenRewards,
-    Horizon,
-    ModelArgument,
-    NormalizeRows,
-    PolicyArgument,
-    Start,
-    UserUnits,
-    read_model,
-)
+from latentmdp.commands import options as option
+from latentmdp.commands.common import read_model
 from latentmdp.commands.output import in_units, print_json, print_table, print_text
 
 MOST_LINES = 40
 
 
 def evaluate_command(
-    model: ModelArgument,
-    policy: PolicyArgument,
+    model: option.Model,
+    policy: option.Policy,
     distribution: Annotated[
-        bool, typer.Option("--distribution", help="Also the distribution of the total reward.")
+        bool, option.new("--distribution", "Also print the distribution of the total reward.")
     ] = False,
-    hidden_rewards: HiddenRewards = None,
-    horizon: Horizon = None,
-    discount: Discount = None,
-    start: Start = None,
-    normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    hidden_rewards: option.HiddenRewards = None,
+    horizon: option.Horizon = None,
+    discount: option.Discount = None,
+    start: option.Start = None,
+    normalize_rows: option.NormalizeRows = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:
-    """Value and variance of a policy in a model, exactly."""
+    """Compute the exact value and variance of a policy in a model."""
     from latentmdp.evaluation.evaluate import evaluate, return_distribution
     from latentmdp.formats import load_policy
 

@@ -1,4 +1,4 @@
-"""`latentmdp fit LOG`: a model from a table of past episodes; `--plan`: and what to do."""
+"""`latentmdp fit LOG`: a model from a table of past episodes; `--plan`: policies too."""
 
 import shlex
 import sys
@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from latentmdp.commands import log_options as log_option
-from latentmdp.commands.common import AsJson, some_path, whole_number
-from latentmdp.commands.output import print_json, print_table, print_text, working
+from latentmdp.commands import options as option
+from latentmdp.commands.common import check_target
+from latentmdp.commands.output import Progress, print_json, print_table, print_text
 from latentmdp.errors import MixtureWarning, ModelError, OffPolicyWarning, check_share
 
 if TYPE_CHECKING:
@@ -20,142 +18,122 @@ if TYPE_CHECKING:
     from latentmdp.fitting.off_policy.estimate import OffPolicyEstimate
 
 
-def _target(option: str, metavar: str, words: str) -> Any:
-    return typer.Option(option, metavar=metavar, parser=some_path, show_default=False, help=words)
-
-
 def fit_command(
     log: Annotated[
         list[str],
-        typer.Argument(
-            metavar="LOG", show_default=False,
-            help="Tables of episodes: .csv (also .gz, ...), .parquet, .xlsx, or minari:ID.",
+        option.argument(
+            "LOG", "Tables of episodes: .csv (also .gz, ...), .parquet, .xlsx, or minari:ID."
         ),
     ],
-    context: log_option.Context = "context",
-    episode: log_option.Episode = "episode",
-    state: log_option.State = "state",
-    action: log_option.Action = "action",
-    reward: log_option.Reward = "reward",
-    step: log_option.Step = None,
-    next_state: log_option.NextState = None,
-    terminated: log_option.Terminated = None,
-    truncated: log_option.Truncated = None,
+    context: option.Context = "context",
+    episode: option.Episode = "episode",
+    state: option.State = "state",
+    action: option.Action = "action",
+    reward: option.Reward = "reward",
+    step: option.Step = None,
+    next_state: option.NextState = None,
+    terminated: option.Terminated = None,
+    truncated: option.Truncated = None,
     horizon: Annotated[
         int | None,
-        typer.Option(
-            "--horizon", metavar="H", parser=whole_number, show_default=False,
-            help="Steps of an episode (default: of the longest).",
-        ),
+        option.whole("--horizon H", "Steps of an episode (default: those of the longest)."),
     ] = None,
     prior: Annotated[
         float,
-        typer.Option(
-            "--prior", metavar="X",
-            help="Visits of each row that go as all contexts together did; 0: none.",
+        option.new(
+            "--prior X",
+            "Weight, in visits of a row, of the estimate that all contexts share; 0: none.",
         ),
     ] = 0.5,
     unseen: Annotated[
         str,
-        typer.Option(
-            "--unseen", metavar="WHAT",
-            help="What an action never seen does: self, uniform, refuse or unavailable.",
+        option.new(
+            "--unseen WHAT",
+            "Effect of an action that was never seen: self, uniform, refuse or unavailable.",
         ),
     ] = "self",
-    on_bad: log_option.OnBad = "raise",
-    duplicates: log_option.Duplicates = "refuse",
-    strip: log_option.Strip = False,
-    casefold: log_option.Casefold = False,
-    date_format: log_option.DateFormat = None,
+    on_bad: option.OnBad = "raise",
+    duplicates: option.Duplicates = "refuse",
+    strip: option.Strip = False,
+    casefold: option.Casefold = False,
+    date_format: option.DateFormat = None,
     hidden_rewards: Annotated[
         bool | None,
-        typer.Option(
-            "--hidden-rewards/--observed-rewards", show_default=False,
-            help="Whether the agent sees rewards (default: yes, unless they are noisy).",
+        option.new(
+            "--hidden-rewards/--observed-rewards",
+            "Whether the agent sees the rewards (default: yes, unless they are noisy).",
         ),
     ] = None,
-    discount: Annotated[
-        float, typer.Option("--discount", metavar="D", help="Of rewards, for each step later.")
-    ] = 1.0,
+    discount: Annotated[float, option.new("--discount D", "Discount of rewards per step.")] = 1.0,
     contexts: Annotated[
         int | None,
-        typer.Option(
-            "--contexts", metavar="N", parser=whole_number, show_default=False,
-            help="How many hidden types, where some or all episodes have no label: guesses them.",
+        option.whole(
+            "--contexts N",
+            "Number of hidden types, if some or all episodes have no label: estimates the labels.",
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        _target("--out", "MODEL", "Write the model: .npz or .json."),
+        Path | None, option.path("--out MODEL", "Write the model: .npz or .json.")
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Also say what to do, with and without memory.")
+        bool, option.new("--plan", "Also compute policies, with and without memory.")
     ] = False,
     objective: Annotated[
-        str,
-        typer.Option(
-            "--objective", metavar="WHAT",
-            help="Of --plan: safe, mean, quantile:Q or pessimistic.",
-        ),
+        str, option.new("--objective WHAT", "For --plan: safe, mean, quantile:Q or pessimistic.")
     ] = "safe",
     min_visits: Annotated[
         int | None,
-        typer.Option(
-            "--min-visits", metavar="N", parser=whole_number, show_default=False,
-            help="Of safe: deviate only to actions seen so often (default: chosen and said).",
+        option.whole(
+            "--min-visits N",
+            "For safe: leave the logged behaviour only for actions seen at least N times "
+            "(default: chosen, and printed).",
         ),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
-            "--delta", metavar="D", show_default=False,
-            help="Of the objective pessimistic: how likely its promise may fail (default: 0.1).",
+        option.new(
+            "--delta D",
+            "For pessimistic: allowed probability that its bound is wrong (default: 0.1).",
         ),
     ] = None,
     reward_range: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            "--reward-range", metavar="LOW HIGH", show_default=False,
-            help="Of pessimistic: all rewards lie between these; without it nothing is certified.",
+        option.new(
+            "--reward-range LOW HIGH",
+            "For pessimistic: all rewards lie in this range; without it no bound is certified.",
         ),
     ] = None,
     rewards: Annotated[
         str,
-        typer.Option(
-            "--rewards", metavar="WHAT",
-            help="Of pessimistic: noisy, or fixed: one (context, state, action, next state) always "
-            "pays the same.",
+        option.new(
+            "--rewards WHAT",
+            "For pessimistic: noisy, or fixed, if the reward depends only on context, state, "
+            "action and next state.",
         ),
     ] = "noisy",
     total_range: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            "--total-range", metavar="LOW HIGH", show_default=False,
-            help="Between which the total reward of every episode lies (default: found if only "
-            "ends pay).",
+        option.new(
+            "--total-range LOW HIGH",
+            "Range of the total reward of an episode (default: estimated if only the end of an "
+            "episode pays).",
         ),
     ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="T", help="Seconds of planning.")
-    ] = 60.0,
-    holdout: Annotated[
-        float,
-        typer.Option(
-            "--holdout", metavar="SHARE",
-            help="Of --plan: keep this share of the episodes (0.5, say) to judge by.",
-        ),
-    ] = 0.0,
+    time_limit: option.TimeLimit = 60.0,
+    holdout: option.Holdout = 0.0,
     policy: Annotated[
         Path | None,
-        _target("--policy", "POLICY", "The policy with memory: .json or .npz (implies --plan)."),
+        option.path("--policy POLICY", "Write the policy with memory: .json or .npz."),
     ] = None,
     report: Annotated[
-        Path | None,
-        _target("--report", "PAGE", "One page for colleagues: .html (implies --plan)."),
+        Path | None, option.path("--report PAGE", "Write one page for colleagues: .html.")
     ] = None,
-    json: AsJson = False,
-) -> None:  # fmt: skip
-    """Fit a model to a log of episodes whose hidden type became known afterwards."""
+    json: option.AsJson = False,
+) -> None:
+    """Fit a model to a log of episodes whose hidden type became known afterwards.
+
+    --policy and --report imply --plan.
+    """
     from latentmdp.fitting import fit
     from latentmdp.formats import save, save_policy
 
@@ -172,29 +150,20 @@ def fit_command(
         raise ModelError("--delta and --reward-range need --objective pessimistic")
     delta = 0.1 if delta is None else delta
     check_share("--delta", delta)
-    _check_targets((out, "--out", (".npz", ".json")), (policy, "--policy", (".npz", ".json")),
-                   (report, "--report", (".html", ".htm")))  # fmt: skip
+    check_target(out, "--out", (".npz", ".json"))
+    check_target(policy, "--policy", (".npz", ".json"))
+    check_target(report, "--report", (".html", ".htm"))
     decision = None
-    with working("reading the log") as say:
+    with Progress("reading the log") as say:
         table: Any = log[0] if len(log) == 1 else log
         columns: dict[str, Any] = {
-            "episode": episode,
-            "step": step,
-            "state": state,
-            "action": action,
-            "reward": reward,
-            "next_state": next_state,
-            "context": context,
-            "terminated": terminated,
-            "truncated": truncated,
-            "on_bad": on_bad,
-            "duplicates": duplicates,
-            "strip": strip,
-            "casefold": casefold,
-            "date_format": date_format,
-        }
+            "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
+            "next_state": next_state, "context": context, "terminated": terminated,
+            "truncated": truncated, "on_bad": on_bad, "duplicates": duplicates, "strip": strip,
+            "casefold": casefold, "date_format": date_format,
+        }  # fmt: skip
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MixtureWarning)  # the summary says it
+            warnings.simplefilter("ignore", MixtureWarning)  # the summary has it
             found = fit(
                 table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
                 holdout=holdout,
@@ -207,23 +176,18 @@ def fit_command(
             from latentmdp.fitting.deciding.decision import decide
 
             decision = decide(
-                found,
-                objective,
-                time_limit=time_limit,
-                progress=say,
-                min_visits=min_visits,
-                delta=delta,
-                reward_range=reward_range,
-            )
+                found, objective, time_limit=time_limit, progress=say, min_visits=min_visits,
+                delta=delta, reward_range=reward_range,
+            )  # fmt: skip
             if holdout:
-                say("asking the episodes held out")
+                say("estimating the value from the episodes held out")
                 decision = replace(
                     decision,
-                    direct=_asked_directly(table, decision, found, columns, holdout),
+                    direct=_direct_estimate(table, decision, found, columns, holdout),
                 )
             if policy is not None:
                 save_policy(decision.memory.policy, policy)
-        say("looking where data are thin")
+        say("looking for states with few data")
         summary = found.summary(None if decision is None else decision.memory.policy)
         if report is not None and decision is not None:
             from latentmdp.report.fit_page import write_fit_page
@@ -251,30 +215,17 @@ def fit_command(
                 print_text(f"{what:7} {path}")
 
 
-def _asked_directly(
+def _direct_estimate(
     log: Any, decision: "Decision", found: "Fit", columns: Any, holdout: float
 ) -> "OffPolicyEstimate":
-    """What the episodes held out say about the policy with memory, without a model."""
+    """The value of the policy with memory by the episodes held out, without a model."""
     from latentmdp.fitting.off_policy.estimate import off_policy
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OffPolicyWarning)  # the answer has the sentence
+        warnings.simplefilter("ignore", OffPolicyWarning)  # the estimate has it
         return off_policy(
             log, decision.memory.policy, model=found.model, holdout=holdout, **columns
         )  # fmt: skip
-
-
-def _check_targets(*targets: tuple[Path | None, str, tuple[str, ...]]) -> None:
-    """Refuse before the work what could not be written after it."""
-    from latentmdp.runtime.files import check_writable
-
-    for path, option, endings in targets:
-        if path is not None:
-            if path.suffix.lower() not in endings:
-                raise ModelError(
-                    f"{option} must end in {' or '.join(endings)}; it is {str(path)!r}"
-                )
-            check_writable(path)
 
 
 def _print_decision(found: "Fit", decision: "Decision") -> None:
@@ -285,7 +236,7 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
     if decision.memory.warning:
         print_text(f"WARNING {decision.memory.warning}")
     print()
-    headers = ("what an episode earns", "value", f"{decision.level:.0%} interval")
+    headers = ("total reward of an episode", "value", f"{decision.level:.0%} interval")
     rows = [
         (name, f"{x.value:.4g}", f"{x.lower:.4g} to {x.upper:.4g}")
         for name, x in (*decision.rows, *decision.differences)
@@ -300,10 +251,11 @@ def _print_decision(found: "Fit", decision: "Decision") -> None:
     if decision.memory.worth.assumed_steps > 0.01:
         print_text(
             f"the policy with memory spends {decision.memory.worth.assumed_steps:.2g} steps of an "
-            "episode where the log does not say what follows: the value assumes something there, "
-            "the interval allows anything"
+            "episode where the log has no data: the value rests on an assumption there, the "
+            "interval allows anything"
         )
     print()
     print_table(
-        ("state", "do, without memory (steps, from 1)"), table_lines(found, decision.markov.policy)
+        ("state", "action without memory (steps, from 1)"),
+        table_lines(found, decision.markov.policy),
     )

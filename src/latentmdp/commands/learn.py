@@ -1,194 +1,105 @@
-"""`latentmdp learn MODEL`: run Algorithm 1 in a simulated model; regret with its bracket."""
+"""`latentmdp learn MODEL`: run Algorithm 1 in a simulated model; regret with its bounds."""
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands.common import (
-    MODEL_HELP,
-    AsJson,
-    Discount,
-    HiddenRewards,
-    Horizon,
-    NormalizeRows,
-    Start,
-    UserUnits,
-    complete_algorithm,
-    complete_class,
-    complete_model,
-    read_model,
-    some_path,
-    whole_number,
-)
+from latentmdp.commands import options as option
+from latentmdp.commands.common import check_range, read_model
 from latentmdp.commands.compile_ahead import compiling_ahead
-from latentmdp.commands.output import ShownUnits, print_json, print_table, print_text, working
-from latentmdp.commands.runs import RunTask, run_all
+from latentmdp.commands.output import Progress, ShownUnits, print_json, print_table, print_text
 from latentmdp.errors import ModelError
 from latentmdp.runtime.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
-    from latentmdp.learning.spec import Spec
+    from latentmdp.commands.runs import RunTask
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
 
-SEEDS = "seeds.json"  # written last: a folder of several seeds without it was never set up
+SEEDS = "seeds.json"  # written last: without it, a folder of several seeds is incomplete
 MOST_RUNS = 100_000  # runs of one command
 GOES_WITH_RESUME = ("resume", "jobs", "json", "user_units")
 
 
 def learn_command(
     ctx: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help=MODEL_HELP,
-            show_default=False,
-            autocompletion=complete_model,
-        ),
-    ] = None,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME",
-            help="The learner; all of them are listed below.",
-            autocompletion=complete_algorithm,
-        ),
-    ] = "mvp",
-    episodes: Annotated[
-        int,
-        typer.Option(
-            "--episodes",
-            "-k",
-            metavar="K",
-            parser=whole_number,
-            help="How many to play; 1e9 is fine.",
-        ),
-    ] = 10**6,
-    policy_class: Annotated[
-        str,
-        typer.Option(
-            "--class",
-            metavar="CLASS",
-            help="Policies to learn among, and to measure regret against: markov (of step and "
-            "state; the default here) or history (with memory; the default of plan).",
-            autocompletion=complete_class,
-        ),
-    ] = "markov",
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", parser=whole_number, help="The seed, or the first of --seeds."
-        ),
-    ] = 0,
+    model: option.OptionalModel = None,
+    algorithm: option.Algorithm = "mvp",
+    episodes: option.Episodes = 10**6,
+    policy_class: option.PolicyClass = "markov",
+    seed: option.Seed = 0,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            "--seeds",
-            metavar="N",
-            parser=whole_number,
-            help="So many runs with seeds that follow one another, in parallel.",
-            show_default=False,
-        ),
+        option.whole("--seeds N", "Run N times in parallel, with N consecutive seeds."),
     ] = None,
     delta: Annotated[
-        float, typer.Option("--delta", help="How likely the confidence sets may fail.")
+        float, option.new("--delta D", "Allowed probability that a confidence set is wrong.")
     ] = 0.1,
-    bonus_scale: Annotated[
-        float,
-        typer.Option(
-            "--bonus-scale",
-            help="Multiplies the bonus. 1 is the paper; in practice 0.01 for bernstein, 0.001 for "
-            "mvp (docs/how_to_learn.md).",
-        ),
-    ] = 1.0,
+    bonus_scale: option.BonusScale = 1.0,
     simulator: Annotated[
         str,
-        typer.Option(
-            "--simulator",
-            metavar="NAME",
-            help="counts (fast) or episodes (step by step); the same law.",
+        option.new(
+            "--simulator NAME",
+            "counts (fast) or episodes (step by step); both give the same distribution.",
         ),
     ] = "counts",
     ties: Annotated[
         str,
-        typer.Option(
-            "--ties",
-            metavar="NAME",
-            help="Which of several optimistic policies is played: secondary, ladder or incumbent.",
+        option.new(
+            "--ties NAME",
+            "How to choose among equally optimistic policies: secondary, ladder or incumbent.",
         ),
     ] = "secondary",
     normalize: Annotated[
         bool,
-        typer.Option(
+        option.new(
             "--normalize",
-            help="Shift and scale rewards to totals from 0 to 1, for costs and large rewards; what "
-            "is shown stays in your units.",
+            "Shift and scale the rewards so that totals lie in [0, 1]: for costs and large "
+            "rewards. Results are printed in your units.",
         ),
     ] = False,
     unroll: Annotated[
         bool,
-        typer.Option(
+        option.new(
             "--unroll",
-            help="Learn with the step in the state: for models that change with the step.",
+            "Make the step a part of the state: for models that change with the step.",
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            parser=some_path,
-            help="Keep the run in this folder (one folder in it for each of --seeds).",
-            show_default=False,
-        ),
+        option.path("--out DIR", "Save the run in this folder; with --seeds one folder for each."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            "--resume",
-            metavar="DIR",
-            parser=some_path,
-            help="Continue an interrupted run from its folder, in place of MODEL.",
-            show_default=False,
-        ),
+        option.path("--resume DIR", "Continue an interrupted run from its folder, without MODEL."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            parser=whole_number,
-            help="Processes for --seeds (default: one per core).",
-            show_default=False,
-        ),
-    ] = None,
-    hidden_rewards: HiddenRewards = None,
-    horizon: Horizon = None,
-    discount: Discount = None,
-    start: Start = None,
-    normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    jobs: option.Jobs = None,
+    hidden_rewards: option.HiddenRewards = None,
+    horizon: option.Horizon = None,
+    discount: option.Discount = None,
+    start: option.Start = None,
+    normalize_rows: option.NormalizeRows = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:
-    """Learn in a model: the regret of the paper's algorithms, computed and not estimated."""
+    """Run a learner in a simulated model; its regret is computed exactly, not estimated."""
+    from latentmdp.commands.runs import play_all, play_here
     from latentmdp.learning.saved.folder import locked
 
     if (model is None) == (resume is None):
         raise typer.BadParameter("give MODEL, or --resume DIR to continue a run")
     for name, number in (("--seeds", seeds), ("--jobs", jobs)):
-        if number is not None and not 1 <= number <= MOST_RUNS:
-            raise typer.BadParameter(f"{name} must be from 1 to {MOST_RUNS}; it is {number}")
-    with ExitStack() as lock:
+        if number is not None:
+            check_range(name, number, 1, MOST_RUNS)
+    with ExitStack() as opened:
         if resume is not None:
             _refuse_settings(ctx)
-            tasks, out = _tasks_to_resume(resume), resume
-            many = tasks[0].place != resume
-            lock.enter_context(locked(out))
+            runs, out = _runs_to_resume(resume), resume
+            many = runs[0].place != resume
+            opened.enter_context(locked(resume))
         else:
             found = read_model(str(model), hidden_rewards, horizon, discount, start, normalize_rows)
             found = found.normalized() if normalize else found
@@ -200,16 +111,17 @@ def learn_command(
             }  # fmt: skip
             specs = _specs(found, asked, range(seed, seed + (seeds or 1)))
             if out is not None:
-                lock.enter_context(locked(out))
+                opened.enter_context(locked(out))
             with (
-                working("planning the optimum to compare with"),
+                Progress("planning the optimum that regret is measured against"),
                 compiling_ahead(algorithm, policy_class),
             ):
-                tasks = _new_tasks(found, specs, out, many)
-        if not many:
-            lock.close()  # the run locks its folder itself
-        tasks = [task._replace(user_units=user_units) for task in tasks]
-        results = run_all(tasks, jobs, quiet=json or not sys.stderr.isatty())
+                runs = _new_runs(found, specs, out, many, opened)
+        if many:
+            results = play_all(runs, jobs, user_units, quiet=json)
+        else:
+            opened.close()  # the run locks its folder itself
+            results = [play_here(runs[0], user_units, quiet=json)]
     _report(results, many, json, out)
     if not all(result["complete"] for result in results):
         if out is not None and not json:
@@ -218,47 +130,55 @@ def learn_command(
 
 
 def _refuse_settings(ctx: typer.Context) -> None:
-    """A run that is resumed has its settings; refuse others, which would be ignored."""
+    """Refuse settings with --resume, as the run has its own."""
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(str(parameter.name))
         given = source is not None and source.name == "COMMANDLINE"
         if given and parameter.name not in GOES_WITH_RESUME:
             raise typer.BadParameter(
-                f"--resume goes on with the run's own settings; leave out {parameter.opts[0]}"
+                f"--resume uses the settings of the run; leave out {parameter.opts[0]}"
             )
 
 
-def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[Spec]":
+def _specs(model: "LatentMDP", asked: dict[str, Any], seeds: range) -> "list[RunSpec]":
     """One spec per seed; bad values are refused here, before anything is written."""
     from latentmdp.learning.learn import checked
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
 
-    return [checked(Spec(seed=seed, **asked), model) for seed in seeds]
+    return [checked(RunSpec(seed=seed, **asked), model) for seed in seeds]
 
 
-def _new_tasks(
-    model: "LatentMDP", specs: "list[Spec]", out: Path | None, many: bool
-) -> list[RunTask]:
-    """One run per seed; with `out` each has its folder and a checkpoint from the start."""
+def _new_runs(
+    model: "LatentMDP", specs: "list[RunSpec]", out: Path | None, many: bool, opened: ExitStack
+) -> "list[RunTask]":
+    """One run per seed; with `out` each has its own folder, and a checkpoint at once."""
+    from latentmdp.commands.runs import RunTask
     from latentmdp.learning.learn import find_optimal
+    from latentmdp.learning.playing import begin
     from latentmdp.runtime.strict_json import write_json
 
     if out is not None and ((out / "run.npz").exists() or (out / SEEDS).exists()):
         raise ModelError(f"{out} must not hold a run yet; continue it with --resume {out}")
     optimal = find_optimal(model, specs[0])
-    tasks = [RunTask(None, model, spec, *optimal) for spec in specs]
     if out is None:
-        return tasks
+        first = begin(model, specs[0], *optimal)
+        if not many:
+            return [RunTask(None, run=first)]
+        folder = Path(opened.enter_context(TemporaryDirectory(prefix="latentmdp-")))
+        first.checkpoint(folder)
+        return [RunTask(folder, seed=spec.seed) for spec in specs]
     places = [out / f"seed-{spec.seed}" if many else out for spec in specs]
-    for task, place in zip(tasks, places, strict=True):
-        task.begin().checkpoint(place)
+    for spec, place in zip(specs, places, strict=True):
+        begin(model, spec, *optimal).checkpoint(place)
     if many:
         write_json(out / SEEDS, {"seeds": [spec.seed for spec in specs]})
     return [RunTask(place) for place in places]
 
 
-def _tasks_to_resume(folder: Path) -> list[RunTask]:
+def _runs_to_resume(folder: Path) -> "list[RunTask]":
     """The folder's run, or the runs of its seeds."""
+    from latentmdp.commands.runs import RunTask
+
     if (folder / "run.npz").exists():
         return [RunTask(folder)]
     if not (folder / SEEDS).exists():
@@ -315,6 +235,6 @@ def _report(results: list[dict[str, Any]], many: bool, json: bool, out: Path | N
         print_text(note)
     ShownUnits(first["units"], words).say("regret and values")
     if results[0]["bonus_scale"] != 1.0:
-        print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper's constants are 1)")
+        print_text(f"bonus_scale {results[0]['bonus_scale']:g} (the paper has 1)")
     if out is not None:
-        print_text(f"kept in {out}")
+        print_text(f"saved in {out}")

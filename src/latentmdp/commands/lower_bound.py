@@ -1,71 +1,54 @@
-"""`latentmdp lower-bound`: a learner against the secrets of the paper's hard instances."""
+"""`latentmdp lower-bound`: a learner on the paper's hard instances."""
 
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from latentmdp.commands.common import AsJson, complete_algorithm, whole_number
+from latentmdp.commands import options as option
+from latentmdp.commands.common import check_range, check_target
 from latentmdp.commands.compile_ahead import compiling_ahead
-from latentmdp.commands.output import print_json, print_text, working
-from latentmdp.errors import ModelError
+from latentmdp.commands.output import Progress, print_json, print_text
 
-WHOLE: dict[str, Any] = {"metavar": "N", "parser": whole_number}
+FIGURES = (".svg", ".png", ".pdf")
 
 
 def lower_bound_command(
-    contexts: Annotated[int, typer.Option("--contexts", "-m", help="Contexts M.", **WHOLE)] = 2,
-    states: Annotated[int, typer.Option("--states", "-s", help="States S, from 6.", **WHOLE)] = 11,
-    actions: Annotated[int, typer.Option("--actions", help="Actions A, at least 2.", **WHOLE)] = 2,
-    episodes: Annotated[
-        int,
-        typer.Option(
-            "--episodes", "-k", metavar="K", parser=whole_number, help="Of each run; 1e6 is fine."
-        ),
-    ] = 10**6,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm", "-a", metavar="NAME", autocompletion=complete_algorithm,
-            help="The learner; all of them are listed below.",
-        ),
-    ] = "mvp",
-    policy_class: Annotated[
-        str,
-        typer.Option(
-            "--class", metavar="CLASS", help="history; the bound does not hold for markov."
-        ),
-    ] = "history",
+    contexts: Annotated[int, option.whole("--contexts -m N", "Number of contexts M.")] = 2,
+    states: Annotated[int, option.whole("--states -s N", "Number of states S, at least 6.")] = 11,
+    actions: Annotated[int, option.whole("--actions N", "Number of actions A, at least 2.")] = 2,
+    episodes: option.Episodes = 10**6,
+    algorithm: option.Algorithm = "mvp",
+    policy_class: option.PolicyClass = "history",
     variance: Annotated[
-        float, typer.Option("--variance", help="Var* of the family, at most 0.25.")
+        float, option.new("--variance V", "Var* of the instances, at most 0.25.")
     ] = 0.25,
     secrets: Annotated[
-        int,
-        typer.Option(
-            "--secrets", help="Play against all secrets, or so many drawn at random.", **WHOLE
-        ),
+        int, option.whole("--secrets N", "Number of secrets, drawn at random if there are more.")
     ] = 16,
-    runs: Annotated[int, typer.Option("--runs", help="Runs per secret.", **WHOLE)] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="The first seed.", **WHOLE)] = 0,
-    bonus_scale: Annotated[
-        float, typer.Option("--bonus-scale", help="Multiplies the bonus; the paper is 1.")
-    ] = 1.0,
+    runs: Annotated[int, option.whole("--runs N", "Runs for each secret.")] = 1,
+    seed: option.Seed = 0,
+    bonus_scale: option.BonusScale = 1.0,
     figure: Annotated[
         Path | None,
-        typer.Option(
-            "--figure", metavar="FILE", show_default=False,
-            help="Also vary K, M, S, A one at a time and draw regret beside the bounds.",
+        option.path(
+            "--figure FILE",
+            "Also vary K, M, S and A one at a time, and draw the regret beside the bounds.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes.", **WHOLE)] = 2,
-    json: AsJson = False,
-) -> None:  # fmt: skip
-    """Play a learner against secrets of the hard family: measured regret beside the lower bound."""
+    jobs: option.Jobs = None,
+    json: option.AsJson = False,
+) -> None:
+    """Run a learner on the paper's hard instances: measured regret beside the lower bound.
+
+    The bound holds for the history class only.
+    """
     from latentmdp.theory.lower_bound import Rules, neighbours, play_many
     from latentmdp.theory.lower_bound import figure as draw
 
-    if jobs < 1:
-        raise typer.BadParameter(f"--jobs must be at least 1; it is {jobs}")
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
+    check_range("--jobs", jobs, 1)
     if not 0.0 < variance <= 0.25:
         raise typer.BadParameter(f"--variance must be above 0 and at most 0.25; it is {variance}")
     rules = Rules(
@@ -73,12 +56,11 @@ def lower_bound_command(
         0.1, bonus_scale, seed,
     )  # fmt: skip
     varied = neighbours(rules) if figure is not None else {}
-    if figure is not None:
-        check_figure(figure)
-    with working("playing against the secrets") as say:
+    check_target(figure, "--figure", FIGURES)
+    with Progress("running the learner on the hard instances") as say:
         if jobs > 1:
             with compiling_ahead(algorithm, policy_class):
-                pass  # else every process would compile the same
+                pass  # otherwise every process would compile the same kernels
         games = play_many(
             [rules, *(r for many in varied.values() for r in many)], jobs=jobs, say=say
         )
@@ -95,12 +77,3 @@ def lower_bound_command(
             print_text(f"figure written to {figure}: {drawn['K'][0].n_secrets} secrets per size")
     if json:
         print_json(facts)
-
-
-def check_figure(path: Path) -> None:
-    """Refuse before an hour of work what Matplotlib would refuse after it."""
-    from latentmdp.runtime.files import check_writable
-
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise ModelError(f"the figure must end in .svg, .png or .pdf; it is {path.name}")
-    check_writable(path)

@@ -2,38 +2,37 @@
 
 import json
 import math
-import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from threading import Timer
 from typing import Any, NamedTuple
 
 from latentmdp.errors import printable
 from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.runtime.notice import notice
+from latentmdp.runtime.strict_json import plain
 
 
 class ShownUnits(NamedTuple):
-    """What numbers are shown in."""
+    """The units of the numbers that a command prints."""
 
-    name: str = ""  # empty where the rewards of the model are as they were given
+    name: str = ""  # empty if the model is not normalised
     of_model: str = ""  # the model's own units in words
 
     @property
     def facts(self) -> dict[str, str]:
-        """What JSON says of it."""
+        """For JSON."""
         return {"units": self.name} if self.name else {}
 
     def say(self, what: str = "values") -> None:
-        """One line, where the model is normalised."""
+        """Print one line about the units, if the model is normalised."""
         if self.name == USER:
-            print_text(f"{what} are in {USER_WORDS} (--model-units shows the model's)")
+            print_text(f"{what} are in {USER_WORDS} (--model-units: in the model's units)")
         elif self.name:
-            print_text(f"{what} are in {self.of_model} (--user-units shows yours)")
+            print_text(f"{what} are in {self.of_model} (--user-units: in yours)")
 
 
 def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
@@ -46,77 +45,62 @@ def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
 
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on one line; what is not finite becomes null."""
-    print(json.dumps(_plain(values), allow_nan=False))
+    print(json.dumps(plain(values), allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
-    """Dictionaries, lists, text, numbers: what JSON knows, from what NumPy and dataclasses give."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value
+class Progress:
+    """Shows on standard error what a command is doing; call it with the next thing it does.
 
-
-Say = Callable[[str], None]
-
-
-@contextmanager
-def working(what: str) -> Iterator[Say]:
-    """Show on standard error what is being done; yields a function that shows the next thing.
-
-    On a terminal that is a spinner with the seconds so far; in a pipe a plain line for each thing
-    that takes longer than a second.
+    On a terminal that is one line with a spinner, details and the time so far; elsewhere a plain
+    line for each thing that takes longer than a second.
     """
-    if not sys.stderr.isatty():
-        lines = _SlowLines()
-        lines.say(what)
-        try:
-            yield lines.say
-        finally:
-            lines.stop()
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task, words = progress.add_task(printable(what)), what
+    def __init__(self, what: str, quiet: bool = False) -> None:
+        self._what = what
+        self._live: Any = None
+        self._timer: Timer | None = None
+        self._quiet = quiet or sys.stderr is None
 
-        def say(text: str, more: str = "") -> None:
-            nonlocal words
-            words = text
-            progress.update(task, description=printable(f"{text} ({more})" if more else text))
+    def __call__(self, what: str) -> None:
+        """Show the next thing."""
+        self._what = what
+        self.details("")
+        self._stop_timer()
+        if not self._quiet and self._live is None:
+            line = f"{printable(what)} ..."
+            self._timer = Timer(1.0, lambda: print(line, file=sys.stderr, flush=True))
+            self._timer.daemon = True
+            self._timer.start()
 
-        notice.show = lambda text: say(words, text)
-        try:
-            yield say
-        finally:
+    def details(self, text: str) -> None:
+        """Show how far it is, on a terminal."""
+        if self._live is not None:
+            words = f"{self._what} ({text})" if text else self._what
+            self._live.update(self._task, description=printable(words))
+
+    def __enter__(self) -> "Progress":
+        if not self._quiet and sys.stderr.isatty():
+            from rich import progress as rich
+            from rich.console import Console
+
+            text = rich.TextColumn("{task.description}", markup=False)
+            columns = rich.SpinnerColumn(), text, rich.TimeElapsedColumn()
+            self._live = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+            self._live.start()
+            self._task = self._live.add_task("")
+            notice.show = self.details
+        self(self._what)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop_timer()
+        if self._live is not None:
             notice.show = None
+            self._live.stop()
 
-
-class _SlowLines:
-    """One line on standard error about what takes longer than a second."""
-
-    def __init__(self) -> None:
-        self.timer: Timer | None = None
-
-    def say(self, text: str) -> None:
-        self.stop()
-        line = f"{printable(text)} ..."
-        self.timer = Timer(1.0, lambda: print(line, file=sys.stderr, flush=True))
-        self.timer.daemon = True
-        self.timer.start()
-
-    def stop(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def on_terminal() -> bool:

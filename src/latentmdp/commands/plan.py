@@ -1,120 +1,91 @@
-"""`latentmdp plan MODEL`: the best policy with a certificate; `--compare`: all methods at once."""
+"""`latentmdp plan MODEL`: the best policy with a proven bound; `--compare`: all methods."""
 
-import csv
-import io
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands.common import (
-    AsJson,
-    Discount,
-    HiddenRewards,
-    Horizon,
-    ModelArgument,
-    NormalizeRows,
-    Start,
-    UserUnits,
-    complete_class,
-    complete_method,
-    read_model,
-    whole_number,
+from latentmdp.commands import options as option
+from latentmdp.commands.common import check_target, complete_method, read_model
+from latentmdp.commands.output import (
+    Progress,
+    ShownUnits,
+    in_units,
+    print_json,
+    print_table,
+    print_text,
 )
-from latentmdp.commands.output import ShownUnits, in_units, print_json, print_table, print_text
 from latentmdp.errors import ModelError
 
 if TYPE_CHECKING:
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.planning.plan import Plan
-    from latentmdp.planning.search_result import Progress
+    from latentmdp.planning.search_result import Progress as ShowBounds
     from latentmdp.policy.graph import PolicyGraph
 
 
 def plan_command(
-    model: ModelArgument,
-    policy_class: Annotated[
-        str,
-        typer.Option(
-            "--class", metavar="CLASS", autocompletion=complete_class,
-            help="history (with memory; the default here) or markov (of step and state alone; the "
-            "default of learn).",
-        ),
-    ] = "history",
+    model: option.Model,
+    policy_class: option.PolicyClass = "history",
     gap: Annotated[
         str | None,
-        typer.Option(
-            "--gap", metavar="G", show_default="0.01, with --compare 0.0001",
-            help="Stop when the bounds are this close, relative to the upper one (0.05 means 5%); "
-            "'none': when they meet.",
+        option.new(
+            "--gap G",
+            "Stop when the bounds are this close, relative to the upper one (0.05 means 5%); "
+            "'none': when they are equal.",
+            show_default="0.01, with --compare 0.0001",
         ),
     ] = None,
-    time_limit: Annotated[
-        float,
-        typer.Option("--time-limit", metavar="T", help="Stop after so many seconds, all included."),
-    ] = 60.0,
+    time_limit: option.TimeLimit = 60.0,
     work_limit: Annotated[
         int | None,
-        typer.Option(
-            "--work-limit", metavar="W", parser=whole_number, show_default=False,
-            help="Stop after so many units of work; equal limits give equal plans.",
-        ),
+        option.whole("--work-limit W", "Stop after W units of work: the plan is reproducible."),
     ] = None,
     memory_limit: Annotated[
         int | None,
-        typer.Option(
-            "--memory-limit", metavar="BYTES", parser=whole_number, show_default=False,
-            help="Of search and policy together (default: a quarter of the machine's memory).",
+        option.whole(
+            "--memory-limit BYTES",
+            "Memory of search and policy together (default: a quarter of the machine's memory).",
         ),
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
-            "--method", metavar="NAME", autocompletion=complete_method,
-            help="How to search; all ways are listed below.",
+        option.new(
+            "--method NAME", "The search method; the choices are listed below.",
+            autocompletion=complete_method,
         ),
     ] = "auto",
     minimize: Annotated[
-        bool, typer.Option("--minimize", help="Rewards are costs: the least total is the best.")
+        bool, option.new("--minimize", "Rewards are costs: find the smallest total.")
     ] = False,
     compare: Annotated[
         bool,
-        typer.Option(
-            "--compare", help="Compare all methods; what memory and knowing the context are worth."
+        option.new(
+            "--compare",
+            "Compare all methods, and bound the value of memory and of knowing the context.",
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="POLICY", show_default=False,
-            help="Write the policy: .json, .npz, or .csv for a Markov policy.",
-        ),
+        option.path("--out POLICY", "Write the policy: .json, .npz, or .csv (Markov policies)."),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", parser=whole_number, help="Of random restarts of the search."
-        ),
-    ] = 0,
+    seed: option.Seed = 0,
     max_nodes: Annotated[
         int | None,
-        typer.Option(
-            "--max-nodes", metavar="N", parser=whole_number, show_default=False,
-            help="With --horizon inf: a controller of at most N nodes, and what that costs.",
+        option.whole(
+            "--max-nodes N",
+            "With --horizon inf: find a controller of at most N nodes, and its loss of value.",
         ),
     ] = None,
-    hidden_rewards: HiddenRewards = None,
-    horizon: Horizon = None,
-    discount: Discount = None,
-    start: Start = None,
-    normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    hidden_rewards: option.HiddenRewards = None,
+    horizon: option.Horizon = None,
+    discount: option.Discount = None,
+    start: option.Start = None,
+    normalize_rows: option.NormalizeRows = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:  # fmt: skip
-    """Plan in a known model: a policy, its exact value, and a bound on its whole class."""
+    """Plan in a known model: a policy, its exact value, and an upper bound for its class."""
     from latentmdp.planning.plan import plan
 
     _check_out(out, policy_class)
@@ -129,12 +100,15 @@ def plan_command(
     sign = -1.0 if minimize else 1.0
     if compare:
         if out is not None:
-            raise ModelError("--compare makes many policies; --out needs one (leave one out)")
+            raise ModelError(
+                "--compare makes several policies and --out needs one: leave one of them out"
+            )
         _compare(found, options, sign, json, units)
         if not json:
             units.say()
         return
-    with _progress_line(sign, quiet=json) as progress:
+    with Progress("planning", json) as line:
+        progress = _shown_on(line, sign)
         result = plan(
             found, policy_class, method=method, progress=progress, max_nodes=max_nodes, **options
         )
@@ -164,11 +138,11 @@ def plan_command(
 
 EXPLAINED = {
     "optimal": "no policy of the class is better",
-    "gap": "as close as asked (--gap)",
-    "time": "out of time or work (--time-limit, --work-limit)",
-    "memory": "out of memory (--memory-limit)",
-    "interrupted": "stopped by hand; the bounds hold",
-    "stalled": "this method has done all that it does; the bounds hold",
+    "gap": "the gap asked for is reached (--gap)",
+    "time": "the limit of time or work is reached (--time-limit, --work-limit)",
+    "memory": "the limit of memory is reached (--memory-limit)",
+    "interrupted": "interrupted; the bounds hold",
+    "stalled": "this method cannot improve the bounds further; they hold",
 }
 
 
@@ -186,7 +160,7 @@ def _facts(result: "Plan", sign: float) -> dict[str, Any]:
 
 
 def _in_sign(result: "Plan", sign: float) -> tuple[float, float]:
-    """Bounds on the optimum in the user's sign: for costs the policy's value is the upper one."""
+    """Bounds on the optimum in the user's sign; for costs the policy's value is the upper one."""
     low, high = sorted((sign * result.lower, sign * result.upper))
     return low, high
 
@@ -212,62 +186,44 @@ def _parse_gap(given: str | None, default: str) -> float | None:
 
 
 def _check_out(out: Path | None, policy_class: str) -> None:
-    """Refuse before an hour of planning what would be refused after it."""
+    """Refuse before the planning a file that could not be written after it."""
     from latentmdp.formats import POLICY_ENDINGS
-    from latentmdp.runtime.files import check_writable
 
-    if out is None:
-        return
-    ending = out.suffix.lower()
-    if ending not in POLICY_ENDINGS:
-        endings = ", ".join(POLICY_ENDINGS)
-        raise ModelError(f"--out must end in one of {endings}; it is {str(out)!r}")
-    if ending == ".csv" and policy_class != "markov":
+    if out is not None and out.suffix.lower() == ".csv" and policy_class != "markov":
         raise ModelError("a .csv holds Markov policies only: add --class markov, or use .json")
-    check_writable(out)
+    check_target(out, "--out", POLICY_ENDINGS)
 
 
 def write_policy(policy: "PolicyGraph", model: "LatentMDP", path: Path) -> None:
     """Save the policy; a `.csv` also names states and actions where the model does."""
-    names = model.state_names or model.action_names
-    if path.suffix.lower() != ".csv" or not names:
+    if path.suffix.lower() != ".csv" or not (model.state_names or model.action_names):
         policy.save(path)
         return
-    from latentmdp.runtime.files import write_atomically, writer_of
+    import pandas as pd  # loads slowly
 
-    columns = ["step"] * (not policy.stationary) + ["state", "action"]
-    columns += ["state_name"] if model.state_names else []
-    columns += ["action_name"] if model.action_names else []
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for t, actions in enumerate(policy.table.tolist()):
-        for s, a in enumerate(actions):
-            row = [t] * (not policy.stationary) + [s, a]
-            row += [model.state_names[s]] if model.state_names else []
-            row += [model.action_names[a]] if model.action_names else []
-            writer.writerow(row)
-    write_atomically(path, writer_of(text.getvalue().encode("utf-8")))
+    from latentmdp.runtime.files import write_atomically
+
+    table = pd.DataFrame(policy.table).rename_axis("step").reset_index()
+    table = table.melt("step", var_name="state", value_name="action")
+    table = table.sort_values(["step", "state"])
+    for column, names in (("state", model.state_names), ("action", model.action_names)):
+        if names:
+            table[f"{column}_name"] = [names[i] for i in table[column]]
+    table = table.drop(columns="step") if policy.stationary else table
+    write_atomically(path, lambda file: table.to_csv(file, index=False))
 
 
 # ---------------------------------------------------------------------- progress
 
 
-@contextmanager
-def _progress_line(sign: float, quiet: bool) -> "Iterator[Progress | None]":
-    """One line with both bounds on standard error, on a terminal only."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
+def _shown_on(line: Progress, sign: float) -> "ShowBounds":
+    """Shows both bounds."""
 
-    with Console(stderr=True).status("planning") as line:
+    def show(seconds: float, work: int, lower: float, upper: float) -> None:
+        low, high = sorted((sign * lower, sign * upper))
+        line.details(f"{low:.8g} <= optimum <= {high:.8g}")
 
-        def show(seconds: float, work: int, lower: float, upper: float) -> None:
-            low, high = sorted((sign * lower, sign * upper))
-            line.update(f"{seconds:6.1f} s   {low:.8g} <= optimum <= {high:.8g}")
-
-        yield show
+    return show
 
 
 # ---------------------------------------------------------------------- comparison
@@ -278,8 +234,8 @@ def _compare(
 ) -> None:
     from latentmdp.commands.comparison import compare_methods
 
-    with _progress_line(sign, quiet=json) as progress:
-        table = compare_methods(model, progress=progress, **options)
+    with Progress("planning", json) as line:
+        table = compare_methods(model, progress=_shown_on(line, sign), **options)
     if json:
         print_json(
             {

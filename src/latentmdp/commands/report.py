@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands.common import AsJson, UserUnits, some_path, whole_number
-from latentmdp.commands.output import Say, print_json, print_text, working
+from latentmdp.commands import options as option
+from latentmdp.commands.common import check_range
+from latentmdp.commands.output import Progress, print_json, print_text
 from latentmdp.errors import ModelError
 from latentmdp.model.units import NORMALISED, USER
 
@@ -18,41 +19,27 @@ if TYPE_CHECKING:
 def report_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Folders that `learn --out` wrote, or folders of them.",
-            show_default=False,
-        ),
+        option.argument("RUN", "Folders written by `learn --out`, or folders that contain such."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", parser=some_path, help="The page to write.")
-    ] = Path("report.html"),
-    title: Annotated[
-        str | None, typer.Option("--title", help="The page's heading.", show_default=False)
-    ] = None,
+    out: Annotated[Path, option.path("--out FILE", "The page to write.")] = Path("report.html"),
+    title: option.Title = None,
     phases: Annotated[
         int,
-        typer.Option(
-            "--phases",
-            metavar="N",
-            parser=whole_number,
-            help="Policies of each learner in the explorer; 1: the last alone, nothing is rerun.",
+        option.whole(
+            "--phases N",
+            "Number of policies of each learner in the explorer; with 1, the last one, no run is "
+            "repeated.",
         ),
     ] = 12,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Audit each learner's first run (reruns it).")
+        bool, option.new("--audit", "Audit the first run of each learner (repeats that run).")
     ] = False,
     plan: Annotated[
         float | None,
-        typer.Option(
-            "--plan",
-            metavar="SECONDS",
-            help="Plan in the first run's model, this long for each policy class.",
-            show_default=False,
-        ),
+        option.new("--plan SECONDS", "Also plan in the model of the first run, for each class."),
     ] = None,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:
     """Write one HTML page about saved runs: regret, bounds, an episode explorer."""
     from latentmdp.learning.run import load_run
@@ -60,14 +47,13 @@ def report_command(
     from latentmdp.runtime.files import check_writable
 
     started = time.perf_counter()
-    if phases < 1:
-        raise typer.BadParameter(f"--phases must be at least 1; it is {phases}")
+    check_range("--phases", phases, 1)
     if plan is not None and not plan > 0:
         raise typer.BadParameter("--plan must be above 0 seconds")
     check_writable(out)
     folders = places(runs)
     what = f"{len(folders)} run{'s' * (len(folders) > 1)}"
-    with working(f"reading {what}") as say:
+    with Progress(f"reading {what}") as say:
         found = [load_run(place) for place in folders]
         page = write_report(
             found, out, plan=_plans(found, plan, say), audit=_audits(found, audit, say),
@@ -85,7 +71,7 @@ def report_command(
 
 
 def places(given: list[Path]) -> list[Path]:
-    """Folders of runs in these places, in order; each once."""
+    """The folders of runs in these folders, in order and without repetition."""
     from latentmdp.experiments.study import run_folders
 
     runs: dict[Path, Path] = {}
@@ -103,7 +89,7 @@ def places(given: list[Path]) -> list[Path]:
     return list(runs.values())
 
 
-def _plans(runs: "list[Run]", seconds: float | None, say: Say) -> Any:
+def _plans(runs: "list[Run]", seconds: float | None, say: Progress) -> Any:
     if seconds is None:
         return None
     from latentmdp.planning.plan import plan_whole
@@ -115,7 +101,7 @@ def _plans(runs: "list[Run]", seconds: float | None, say: Say) -> Any:
     return found
 
 
-def _audits(runs: "list[Run]", wanted: bool, say: Say) -> Any:
+def _audits(runs: "list[Run]", wanted: bool, say: Progress) -> Any:
     if not wanted:
         return None
     from latentmdp.report.groups import distinct_models, group_runs

@@ -1,21 +1,11 @@
 """`latentmdp show MODEL`: what the model is, where its contexts differ, and a picture."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from latentmdp.commands.common import (
-    AsJson,
-    Discount,
-    HiddenRewards,
-    Horizon,
-    ModelArgument,
-    NormalizeRows,
-    Start,
-    UserUnits,
-    read_model,
-)
+from latentmdp.commands import options as option
+from latentmdp.commands.common import read_model
 from latentmdp.commands.output import in_units, print_json, print_table, print_text
 from latentmdp.model.units import USER
 
@@ -23,43 +13,45 @@ MOST_CONTEXTS = 20  # lines of the table
 
 
 def show_command(
-    model: ModelArgument,
-    out: Annotated[
+    model: option.Model,
+    picture: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="PICTURE", help="Draw the model into this file (.png, .svg, .pdf)."
-        ),
+        option.path("--picture FILE", "Draw the model into this file (.png, .svg, .pdf)."),
     ] = None,
-    hidden_rewards: HiddenRewards = None,
-    horizon: Horizon = None,
-    discount: Discount = None,
-    start: Start = None,
-    normalize_rows: NormalizeRows = False,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    out: Annotated[Path | None, option.path("--out FILE", "Now --picture.", hidden=True)] = None,
+    hidden_rewards: option.HiddenRewards = None,
+    horizon: option.Horizon = None,
+    discount: option.Discount = None,
+    start: option.Start = None,
+    normalize_rows: option.NormalizeRows = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:
-    """Sizes, totals, where the contexts differ, a picture."""
+    """Describe a model: sizes, totals, where its contexts differ, a picture."""
+    if out is not None:
+        print("latentmdp: show --out is now called --picture", file=sys.stderr)
+        picture = picture or out
     found = read_model(model, hidden_rewards, horizon, discount, start, normalize_rows)
     found, units = in_units(found, user_units)
     description = found.describe()
-    if out is not None:
+    if picture is not None:
         from latentmdp.drawing import save_picture
 
-        save_picture(found, out)
+        save_picture(found, picture)
     if json:
-        more = units.facts | ({"out": str(out)} if out is not None else {})
+        more = units.facts | ({"out": str(picture)} if picture is not None else {})
         print_json(description.to_dict() | more)
         return
     print_text(str(description))
-    if units.name == USER:  # the description says it of the model's own
+    if units.name == USER:  # for the model's own units the description says it
         print_text(f"the model is in {units.of_model}")
         units.say("totals")
     print()
     print_table(("context", "weight", "least total", "largest total"), _lines(found, description))
     if found.M > MOST_CONTEXTS:
         print(f"... {found.M - MOST_CONTEXTS} more contexts")
-    if out is not None:
-        print_text(f"picture: {out}")
+    if picture is not None:
+        print_text(f"picture: {picture}")
 
 
 def _lines(model: Any, description: Any) -> list[tuple[str, float, float, float]]:

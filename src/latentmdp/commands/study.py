@@ -1,12 +1,14 @@
-"""`latentmdp study ...`: many runs from one file, done once each, kept in a store."""
+"""`latentmdp study ...`: many runs described by one file, each done once and stored."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latentmdp.commands.common import AsJson, UserUnits, some_path, whole_number
+from latentmdp.commands import options as option
+from latentmdp.commands.common import some_path
 from latentmdp.commands.output import ShownUnits, print_json, print_table, print_text
 from latentmdp.errors import ModelError
 from latentmdp.model.units import NORMALISED
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from latentmdp.experiments.study import Study
 
-FAILED = 1  # the exit code of `study run` where a run has failed
+FAILED = 1  # exit code of `study run` if a run has failed
 MOST_LISTED = 20  # runs that --dry-run and status list
 
 study_app = typer.Typer(
@@ -26,54 +28,41 @@ study_app = typer.Typer(
 )
 
 StudyArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STUDY.toml", parser=some_path, help="The study's file.", show_default=False
-    ),
+    Path, option.argument("STUDY.toml", "The file of the study.", parser=some_path)
 ]
 Only = Annotated[
-    str | None,
-    typer.Option("--only", metavar="GLOB", help="Runs whose id fits, like '*mvp*'."),
+    str | None, option.new("--only GLOB", "Only the runs whose id matches, such as '*mvp*'.")
 ]
 
 
 @study_app.command("run")
 def run_command(
     study: StudyArgument,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            parser=whole_number,
-            help="Worker processes (default: one per core).",
-            show_default=False,
-        ),
-    ] = None,
+    jobs: option.Jobs = None,
     engine: Annotated[
-        str, typer.Option("--engine", help="processes, or dask for a cluster.")
+        str, option.new("--engine NAME", "processes, or dask for a cluster.")
     ] = "processes",
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Dask's scheduler, like tcp://host:8786, or its scheduler file; implies "
-            "--engine dask.",
-            show_default=False,
+        option.new(
+            "--scheduler ADDRESS",
+            "Address of the Dask scheduler, such as tcp://host:8786, or its scheduler file; "
+            "implies --engine dask.",
         ),
     ] = None,
     only: Only = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Also runs that have failed.")] = False,
+    retry: Annotated[
+        bool, option.new("--retry", "Also repeat the runs that have failed or are damaged.")
+    ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for another process that runs this study.")
+        bool, option.new("--wait", "Wait until no other process runs this study.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List what would run, and how long it may take.")
+        bool, option.new("--dry-run", "List the runs that are left, and estimate their time.")
     ] = False,
-    json: AsJson = False,
+    json: option.AsJson = False,
 ) -> None:
-    """Do all runs that are not done yet. Stop it any way you like, and start it again."""
+    """Do all runs that are not done yet. Interrupt it at any time; the same command continues."""
     from latentmdp.experiments.live import shown
     from latentmdp.experiments.study import Study
 
@@ -81,7 +70,7 @@ def run_command(
     if dry_run:
         _show_plan(found, only, retry, jobs, json)
         return
-    before = _fitting(found, only)
+    before = _matching(found, only)
     failed = 0 if retry else before["failed"]
     try:
         with shown(before["runs"], before["done"], failed, quiet=json) as listener:
@@ -92,7 +81,8 @@ def run_command(
     except KeyboardInterrupt:
         after = found.status(only)
         print(
-            f"{after['done']} of {after['runs']} runs are done and kept; the same command goes on",
+            f"{after['done']} of {after['runs']} runs are done and saved; repeat the command to "
+            "continue",
             file=sys.stderr,
         )
         raise
@@ -103,39 +93,32 @@ def run_command(
 
 
 @study_app.command("status")
-def status_command(study: StudyArgument, only: Only = None, json: AsJson = False) -> None:
-    """How far a study is, and what has failed; also while it runs."""
+def status_command(study: StudyArgument, only: Only = None, json: option.AsJson = False) -> None:
+    """Show how many runs are done, and which have failed; also while the study runs."""
     from latentmdp.experiments.study import Study
 
     found = Study.load(study)
-    _report(found, _fitting(found, only), json)
+    _report(found, _matching(found, only), json)
 
 
 @study_app.command("table")
 def table_command(
     study: StudyArgument,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="As Parquet (needs --out).")] = False,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="Regret by episode, in long form.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", parser=some_path, help="Write it there.", show_default=False
-        ),
-    ] = None,
+    csv: Annotated[bool, option.new("--csv", "Write CSV.")] = False,
+    parquet: Annotated[bool, option.new("--parquet", "Write Parquet (needs --out).")] = False,
+    curves: Annotated[bool, option.new("--curves", "The regret by episode, in long form.")] = False,
+    out: Annotated[Path | None, option.path("--out FILE", "Write the table to this file.")] = None,
     spreadsheet_safe: Annotated[
         bool,
-        typer.Option(
+        option.new(
             "--spreadsheet-safe",
-            help="Put an apostrophe before text that a spreadsheet would take for a formula.",
+            "Put an apostrophe before text that a spreadsheet would read as a formula.",
         ),
     ] = False,
-    user_units: UserUnits = True,
-    json: AsJson = False,
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
 ) -> None:
-    """One row per finished run; also while it runs."""
+    """Print a table with one row for each finished run; also while the study runs."""
     from latentmdp.experiments.study import Study
 
     if csv + parquet + json > 1:
@@ -164,23 +147,19 @@ def table_command(
 def report_command(
     study: StudyArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="PAGE", parser=some_path, show_default=False,
-            help="The page (default: beside the study, with the ending .html).",
-        ),
+        Path | None, option.path("--out FILE", "The page (default: STUDY.html beside the study).")
     ] = None,
-    user_units: UserUnits = True,
-    json: AsJson = False,
-) -> None:  # fmt: skip
-    """One page: regret by problem, who beats whom, exponents, all runs; also while it runs."""
-    from latentmdp.commands.output import working
+    user_units: option.UserUnits = True,
+    json: option.AsJson = False,
+) -> None:
+    """Write one page: regret by problem, comparisons of learners, exponents, all runs."""
+    from latentmdp.commands.output import Progress
     from latentmdp.experiments.study import Study
     from latentmdp.report.study_page import write_study_page
 
     found = Study.load(study)
     place = study.with_suffix(".html") if out is None else out
-    with working("writing the page"):
+    with Progress("writing the page"):
         status = found.status()
         notes = []
         if status["left"]:
@@ -210,12 +189,12 @@ def report_command(
 # ---------------------------------------------------------------------- words
 
 
-def _fitting(study: "Study", only: str | None) -> dict[str, Any]:
-    """The status of the runs whose id fits; a pattern that none fits is a slip."""
+def _matching(study: "Study", only: str | None) -> dict[str, Any]:
+    """The status of the runs whose id matches; there must be one."""
     status = study.status(only)
     if not status["runs"]:
         first = next(study.spec.runs()).id
-        raise ModelError(f"--only must fit ids of runs, like {first}; {only!r} fits none")
+        raise ModelError(f"--only must match ids of runs, such as {first}; {only!r} matches none")
     return status
 
 
@@ -223,32 +202,27 @@ def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
     if json:
         print_json(status)
         return
-    at_work = " (a driver is at work)" if status["running"] else ""
+    at_work = " (the study is running)" if status["running"] else ""
     print_text(
         f"{status['done']} of {status['runs']} runs done, {status['failed']} failed, "
-        f"{status['left']} left{at_work}; kept in {status['folder']}"
+        f"{status['left']} left{at_work}; saved in {status['folder']}"
     )
     if len(status["versions"]) > 1:
         print_text(f"runs of different versions: {'; '.join(status['versions'])}")
-    for failure in status["failures"][:MOST_LISTED]:
-        print_text(f"failed: {failure['id']}\n    " + failure["error"].replace("\n", "\n    "))
-    more = len(status["failures"]) - MOST_LISTED
-    if more > 0:
-        print_text(f"and {more} more that failed (--json lists all)")
-    for damage in status["damaged"][:MOST_LISTED]:
-        print_text(f"damaged: {damage['id']}: {damage['error']}")
-    more = len(status["damaged"]) - MOST_LISTED
-    if more > 0:
-        print_text(f"and {more} more that are damaged (--json lists all)")
+    for name, word in (("failures", "failed"), ("damaged", "damaged")):
+        for one in status[name][:MOST_LISTED]:
+            print_text(f"{word}: {one['id']}\n    " + one["error"].replace("\n", "\n    "))
+        if (more := len(status[name]) - MOST_LISTED) > 0:
+            print_text(f"and {more} more {word} (--json lists all)")
     if status["failures"] or status["damaged"]:
-        print_text("study run --retry tries them again")
+        print_text("study run --retry repeats them")
 
 
 def _show_plan(study: "Study", only: str | None, retry: bool, jobs: int | None, json: bool) -> None:
     from latentmdp.experiments.live import in_words
 
     ids, optima, seconds, known = study.plan(only, retry)
-    jobs = jobs or _cores()
+    jobs = jobs or os.cpu_count() or 1
     if json:
         print_json({"runs": ids, "optima": optima, "seconds": seconds, "runs_estimated": known})
         return
@@ -256,20 +230,14 @@ def _show_plan(study: "Study", only: str | None, retry: bool, jobs: int | None, 
         print_text(id)
     if len(ids) > MOST_LISTED:
         print_text(f"and {len(ids) - MOST_LISTED} more")
-    print_text(f"{len(ids)} runs to do, and {optima} optima to plan first")
+    print_text(f"{len(ids)} runs left, and {optima} optima to plan first")
     if known:
         print_text(
-            f"about {in_words(seconds / jobs)} with {jobs} jobs, by finished runs like "
+            f"about {in_words(seconds / jobs)} with {jobs} jobs, estimated from finished runs like "
             f"{known} of them"
         )
     elif ids:
-        print_text("how long it takes is not known: no run like these is finished yet")
-
-
-def _cores() -> int:
-    import os
-
-    return os.cpu_count() or 1
+        print_text("no estimate of the time: no run like these is finished yet")
 
 
 def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
@@ -286,17 +254,17 @@ def _write(table: "pd.DataFrame", parquet: bool, out: Path | None) -> None:
             ) from None
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"columns of a Parquet file must hold values of one kind ({error}): take --csv"
+                f"columns of a Parquet file must hold values of one kind ({error}): use --csv"
             ) from None
     else:
         write_atomically(out, lambda file: table.to_csv(file, index=False))
 
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet computes a cell that begins so
 
 
 def _without_formulas(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Text cells and names of columns as text to a spreadsheet; numbers stay numbers."""
+    """The table with an apostrophe before text that a spreadsheet would compute."""
 
     def guarded(value: Any) -> Any:
         return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
@@ -315,8 +283,8 @@ HIDDEN = ("id", "units", "regret_upper", "optimal_lower", "optimal_upper", "kept
 
 
 def _print_runs(table: "pd.DataFrame") -> None:
-    """What names the runs, where it differs, and their results; regret with its bracket."""
-    from latentmdp.experiments.run_spec import bracket_of
+    """The columns that name the runs, if they differ, and the results; regret with its bounds."""
+    from latentmdp.experiments.study_run import bracket_of
 
     brackets = []
     if "regret" in table and table["regret"].dtype.kind in "if":
@@ -334,5 +302,7 @@ def _print_runs(table: "pd.DataFrame") -> None:
     rows = [tuple(row) for row in shown.itertuples(index=False)]
     print_table([name.replace("_", " ") for name in shown.columns], rows)
     if any(bracket.wide for bracket in brackets):
-        print_text("Some brackets are wider than a tenth of the regret: their optima are open.")
+        print_text(
+            "Some bounds of the regret differ by more than a tenth of it: the optima are open."
+        )
     _units(table).say("regret and values of normalised models")

@@ -1,21 +1,19 @@
-"""What is kept of a finished run: its numbers, its curve, and files in the study's folder."""
+"""What is stored of a finished run: its numbers, its curve, and files in the study's folder."""
 
-import math
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.store import TroubleError
+from latentmdp.experiments.study_run import Plain
 from latentmdp.formats.policy import save_policy_npz
 from latentmdp.learning.run import Run
 from latentmdp.runtime.files import write_atomically
-from latentmdp.runtime.strict_json import write_json
+from latentmdp.runtime.strict_json import plain, write_json
 from latentmdp.theory.auditing.audit import audit
 
 CURVE_POINTS = 100  # of a stored curve, evenly spaced on a logarithmic axis
@@ -28,12 +26,12 @@ RESULTS = (
 
 @contextmanager
 def writing(task: Plain) -> Iterator[Path]:
-    """The study's folder; what fails inside is trouble, and no fault of the run."""
+    """The study's folder; an error inside is a `TroubleError`: the run itself is not at fault."""
     folder = Path(task["folder"])
     if not folder.is_dir():
         raise TroubleError(
-            f"{folder} must be a folder that the worker on {platform.node()} sees, to keep files "
-            "there; it is none"
+            f"{folder} must be a folder that the worker on {platform.node()} can see, to save "
+            "files there; it is not"
         )
     try:
         yield folder
@@ -54,7 +52,7 @@ def numbers(run: Run) -> Plain:
 
 
 def keep(run: Run, task: Plain) -> Plain:
-    """Write what is to be kept of a run into its folder; more columns, if an audit is among it."""
+    """Write the files to keep of a run into its folder; returns the columns of its audit."""
     report = audit(run) if "audits" in task["keep"] else None
     with writing(task) as folder:
         place = folder / "runs" / task["files"]
@@ -66,14 +64,5 @@ def keep(run: Run, task: Plain) -> Plain:
         if "policies" in task["keep"]:
             save_policy_npz(run.policy, place / "policy.npz")
         if report is not None:
-            write_json(place / "audit.json", _finite(report.to_dict()))
+            write_json(place / "audit.json", plain(report.to_dict()))
     return {} if report is None else {"audit_held": report.held}
-
-
-def _finite(value: Any) -> Any:
-    """The same with null where a number is not finite, which JSON does not know."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,16 +1,16 @@
-"""Which of two learners is better: paired by seed, with intervals, corrected for many looks.
+"""Which of two learners is better: paired by seed, corrected for multiple comparisons.
 
 Differences are taken seed by seed. Two learners with one seed share the model, where it is drawn by
 the seed (`{seed}` in it; tasks share what their functions draw from `seed`), and nothing else: a
-learner's random numbers come from the hash of its whole run. So pairing takes the spread between
-drawn models out of the comparison; in one fixed model the runs of a pair are independent, and
-pairing gains nothing.
+learner's random numbers come from the hash of its whole run. So pairing removes the variation
+between drawn models from the comparison; in one fixed model the runs of a pair are independent, and
+pairing has no effect.
 
-Per group (a model, a class, a number of episodes) there is the mean difference with a bootstrap
-interval over seeds, on how many seeds one beats the other, the probability that a run of one beats
-a run of the other, and the p-value of Wilcoxon's signed-rank test. Where many groups or pairs are
-compared at once, p-values are corrected by Holm's method, which keeps the chance of any false claim
-below the level whatever the dependence between them.
+Each group (a model, a class, a number of episodes) has the mean difference with a bootstrap
+interval over seeds, the number of seeds on which one beats the other, the probability that a run of
+one beats a run of the other, and the p-value of Wilcoxon's signed-rank test. If many groups or
+pairs are compared at once, p-values are corrected by Holm's method, which keeps the probability of
+any false claim below the level, whatever the dependence between them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import numpy as np
 
 from latentmdp.csr import Floats
 from latentmdp.errors import ModelError, check_share
-from latentmdp.experiments.run_spec import bracket_of, is_number
+from latentmdp.experiments.study_run import bracket_of, is_number
 from latentmdp.learning.regret import RegretBracket
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIONS = ("bonus_scale", "delta", "simulator", "ties")  # of learners: they tell variants apart
+OPTIONS = ("bonus_scale", "delta", "simulator", "ties")  # distinguish variants of a learner
 RESAMPLES = 5000
 
 
@@ -51,9 +51,9 @@ def with_learners(table: pd.DataFrame) -> pd.DataFrame:
 def problem_words(
     groups: Sequence[str], values: Iterable[Any], number: Callable[[Any], str] = "{:g}".format
 ) -> str:
-    """A problem in words: the model's name as the person gave it, then what was swept.
+    """A problem in words: the name of its model, then the swept keys.
 
-    Keys that the problem does not have (they are swept in other models) are left out.
+    Keys that are swept in other models only are left out.
 
     >>> problem_words(["model", "H", "size"], ["maze", 4.0, float("nan")])
     'maze, H 4'
@@ -73,10 +73,9 @@ def is_missing(value: Any) -> bool:
 
 
 def group_columns(table: pd.DataFrame) -> list[str]:
-    """What tells problems apart: the model, the keys that were swept, the class, the episodes.
+    """The columns that identify a problem: model, swept keys, class, episodes.
 
-    Swept keys are the columns between `model` (or `task`, for calls of functions) and `algorithm`,
-    as a study's table has them.
+    Swept keys are the columns of a study's table between `model` (or `task`) and `algorithm`.
     """
     names = list(table.columns)
     first = min(names.index(name) for name in ("task", "model") if name in names)
@@ -91,7 +90,7 @@ class NothingSharedError(ModelError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """`a` against `b`; `table` has one row per group. `str()` of it says it in sentences."""
+    """`a` against `b`: `table` has one row per group, `str()` gives sentences."""
 
     a: str
     b: str
@@ -148,7 +147,7 @@ def compare(
     `difference` is `a` minus `b`, mean over seeds, with a bootstrap interval `lower, upper`
     (over resampled seeds, bias-corrected and accelerated). `improvement`: the probability that a
     run of `a` is better than a run of `b` with another or the same seed (ties count half).
-    `comparisons`: how many such calls belong together; the correction counts the groups of all.
+    `comparisons`: the number of calls that are reported together; p-values are corrected for all.
     """
     import pandas as pd
 
@@ -215,7 +214,7 @@ def compare_all(table: pd.DataFrame, *, by: str = "learner", **how: object) -> l
 
 
 def holm(p: Floats, comparisons: int = 1) -> Floats:
-    """Holm's correction; each p-value stands for `comparisons` of its size in other tables.
+    """Holm's correction; each p-value counts `comparisons` times, for as many tables.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
     [0.03, 0.06, 0.06]
@@ -278,7 +277,7 @@ def by_problem(table: pd.DataFrame, metric: str, by: str = "learner") -> pd.Data
 def _several_runs(name: Any, seed: Any) -> ModelError:
     return ModelError(
         f"{name!r} must have one run per seed in each group; it has several with seed {seed}: give "
-        "its variants names of their own"
+        "its variants different names"
     )
 
 

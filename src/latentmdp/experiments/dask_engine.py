@@ -1,8 +1,8 @@
 """The engine of a Dask cluster: one on this machine, or the scheduler of Slurm, Kubernetes, ...
 
-As many tasks are under way as workers have threads, so that the workers queue nothing: then a
-worker that dies takes one task with it, and none is blamed for another's death. Dask gives such a
-task to another worker, and gives up after `distributed.scheduler.allowed-failures` deaths.
+At most as many tasks are submitted as workers have threads, so that workers queue nothing: then a
+worker that dies loses one task, and no other task is blamed for it. Dask gives such a task to
+another worker, and gives up after `distributed.scheduler.allowed-failures` deaths.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.engines import MOST_DEATHS, STOP_SECONDS, Finished, died, overdue
-from latentmdp.experiments.run_spec import Plain
+from latentmdp.experiments.study_run import Plain
 from latentmdp.experiments.tasks import perform
 from latentmdp.runtime.files import reason, refusal
 from latentmdp.runtime.interrupts import interrupts_held
+from latentmdp.runtime.workers import MOST_DEATHS, STOP_SECONDS, Finished, died, overdue
 
 CONNECT_SECONDS = 20.0
-LOOPBACK = "127.0.0.1"  # a cluster on this machine is nobody else's business
+LOOPBACK = "127.0.0.1"  # a cluster on this machine is not visible from others
 WORKERS_SECONDS = 1.0  # between looks at how many workers there are
 
 
 def perform_text(text: str) -> str:
-    """A task on a worker: text in, text out, as for processes; it is asked to stop in time."""
+    """Do a task on a worker, JSON to JSON; it stops at its time limit."""
     os.environ["LATENTMDP_QUIET"] = "1"
     task, begun = json.loads(text), time.monotonic()
     limit = math.inf if task.get("time_limit") is None else task["time_limit"]
@@ -76,11 +76,11 @@ class DaskEngine:
                 "engine dask needs the package distributed: pip install 'latentmdp[cluster]'"
             ) from None
         self._address, self._cluster = scheduler, None
-        # we say it in our own words; the last one logs results that a lost scheduler did not send
+        # we report these errors ourselves; the last logger names results that a lost scheduler has
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if scheduler is None:
-            # a compiled kernel does not let its process answer; that is no reason to give it up
+            # a process does not answer while a compiled kernel runs: that is not a failure
             dask.config.set(
                 {
                     "distributed.scheduler.allowed-failures": MOST_DEATHS - 1,
@@ -111,7 +111,7 @@ class DaskEngine:
                 f"Dask's scheduler {scheduler} must answer within {connect_seconds:g} s; it did "
                 f"not: {error}"
             ) from None
-        # results are fetched behind our back: where their worker died, that takes a while
+        # results are fetched in the background; if their worker died, that takes a while
         self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._tasks: dict[Any, Plain] = {}
         self._threads, self._looked_at = 0, 0.0
@@ -121,7 +121,7 @@ class DaskEngine:
         self._stopped = False
 
     def free(self) -> int:
-        """Threads of workers that have nothing to do; they come and go."""
+        """Idle threads of workers; their number changes."""
         now = time.monotonic()
         if now - self._looked_at > WORKERS_SECONDS:
             self._looked_at = now
@@ -173,10 +173,10 @@ class DaskEngine:
         return found
 
     def _end_overdue(self) -> list[Finished]:
-        """Replace the workers of tasks that did not stop at the end of their time limit.
+        """Replace the workers of tasks that did not stop at their time limit.
 
-        The limit counts from when the task was first seen at work on its worker; where that one
-        has died, from when it was first seen on the next one.
+        The limit counts from when the task was first seen on its worker; if that one has died,
+        from when it was first seen on the next one.
         """
         now, found = time.monotonic(), []
         if now - self._overdue_looked_at < WORKERS_SECONDS or not self._limited:
@@ -212,7 +212,7 @@ class DaskEngine:
             pass
 
     def _ask(self, question: Any) -> Any:
-        """Ask the scheduler; one sentence if it is gone."""
+        """Ask the scheduler; `ModelError` if it is gone."""
         try:
             return question()
         except Exception as error:
@@ -229,7 +229,7 @@ class DaskEngine:
         )
 
     def stop(self) -> None:
-        """Workers cannot be told to stop; checkpoints of the last seconds are there."""
+        """Workers cannot be asked to stop; they have saved checkpoints every few seconds."""
         self._stopped = True
         self._client.cancel(list(self._tasks), force=True)
 

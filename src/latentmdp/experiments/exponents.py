@@ -8,18 +8,18 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.compare import check_columns, group_columns, with_learners
-from latentmdp.experiments.run_spec import is_number
+from latentmdp.experiments.study_run import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEAST_SIZES = 3  # of a key whose exponents are worth a part of the page
+LEAST_SIZES = 3  # of a key whose exponents the page shows
 
 
 def swept_numbers(table: pd.DataFrame) -> list[str]:
-    """The columns that tell problems apart and have three or more positive numbers.
+    """The columns that identify problems and have three or more different positive numbers.
 
-    A key need not be there for all models: where it is not, its column is empty.
+    Not all models need the key: its column is empty for the others.
     """
     found = []
     for name in group_columns(table):
@@ -34,9 +34,8 @@ def swept_numbers(table: pd.DataFrame) -> list[str]:
 def exponents(table: pd.DataFrame, key: str, metric: str = "regret") -> pd.DataFrame:
     """Least-squares slopes of `log metric` on `log key`: mean over seeds, Student's 95% interval.
 
-    One row per learner and rest of the problem: `seeds, exponent, lower, upper`, where seeds are
-    the replicates and one alone has no interval. Runs without a metric above 0 are left out; a seed
-    counts if it has two sizes.
+    One row per learner and rest of the problem: `seeds, exponent, lower, upper`; a single seed has
+    no interval. Runs whose metric is not above 0 are left out; a seed counts if it has two sizes.
     """
     import pandas as pd
     from scipy import stats

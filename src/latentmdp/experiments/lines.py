@@ -16,7 +16,7 @@ _HEADER = re.compile(r"\s*\[(\[)?\s*([A-Za-z0-9_-]+)\s*\]\]?\s*(#.*)?$")
 
 
 class Document:
-    """What a file says (TOML, or JSON of the same shape), and where in it a key stands."""
+    """The values of a file (TOML, or JSON of the same structure), and the lines of its keys."""
 
     def __init__(self, values: dict[str, Any], text: str = "", path: Path | None = None) -> None:
         self.values, self.path = values, path
@@ -24,7 +24,7 @@ class Document:
 
     @classmethod
     def read(cls, path: Path) -> "Document":
-        """Read a file; what is no TOML is refused with its line."""
+        """Read a file; invalid TOML is refused with its line."""
         text = read_text(path)
         try:
             if path.suffix.lower() == ".json":
@@ -37,7 +37,7 @@ class Document:
     def refusal(
         self, where: tuple[str | int, ...], text: str, value: str | None = None
     ) -> ModelError:
-        """To be raised: the file, the line, and what is wrong with it.
+        """An error with the file, the line, and what is wrong.
 
         The line is the first one with `value`, if it is given; else that of the key at `where`.
         """
@@ -47,10 +47,15 @@ class Document:
             return ModelError(text)
         return refusal(self.path, f"line {line}: {text}" if line else text)
 
+    def require(self, right: bool, where: tuple[str | int, ...], text: str) -> None:
+        """Refuse what stands at `where`, unless it is right."""
+        if not right:
+            raise self.refusal(where, text)
+
     def check_keys(
         self, table: dict[str, Any], known: Iterable[str], where: tuple[str | int, ...]
     ) -> None:
-        """Refuse a key that nobody knows, with the one that may be meant."""
+        """Refuse an unknown key, and suggest a similar one."""
         names = list(known)
         for key in table:
             if key not in names:

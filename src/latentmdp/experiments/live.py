@@ -1,4 +1,4 @@
-"""How a running study is shown: drawn on a terminal, a plain line now and then elsewhere."""
+"""Progress of many runs: a live display on a terminal, a plain line every few seconds elsewhere."""
 
 import sys
 import time
@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from latentmdp.errors import printable
-from latentmdp.experiments.run_spec import Plain, bracket_of, conversion_of
+from latentmdp.experiments.runner import Listener
+from latentmdp.experiments.study_run import Plain, bracket_of, conversion_of
 from latentmdp.learning.regret import RegretBracket
 
 LINE_SECONDS = 5.0  # between two plain lines
 MOST_SHOWN = 8  # tasks under way that are listed
 
 
-class Counts:
-    """How far a study is; a `Listener` of its runner."""
+class Counts(Listener):
+    """Counts of runs; a `Listener` of a study's runner."""
 
     def __init__(self, total: int, done: int, failed: int) -> None:
         self.total, self.done, self.failed = total, done, failed
@@ -46,11 +47,8 @@ class Counts:
         """Show that a run failed."""
         print(printable(text), file=sys.stderr, flush=True)
 
-    def look(self) -> None:
-        """Called a few times a second."""
-
     def left(self) -> str:
-        """The time left, as far as it can be told."""
+        """An estimate of the time left; empty if there is none."""
         left = self.total - self.done - self.failed
         if not left or not self._over_here:
             return ""
@@ -58,13 +56,13 @@ class Counts:
         return f", about {in_words(seconds)} left"
 
     def text(self) -> str:
-        """All of it in one line."""
+        """The counts in one line."""
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self.done} of {self.total} runs done{failed}{self.left()}"
 
 
 def _regret_of(task: Plain, result: Plain) -> str:
-    """The regret of a run with its bracket, in the person's units; nothing where there is none."""
+    """The regret of a run with its bounds, in the user's units; empty if it has none."""
     if not isinstance(result.get("regret"), float):
         return ""
     bracket = bracket_of(task["content"] | result)
@@ -73,7 +71,7 @@ def _regret_of(task: Plain, result: Plain) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A time as people say it.
+    """A time in words.
 
     >>> in_words(5), in_words(200), in_words(8000)
     ('5 s', '3 min', '2.2 h')
@@ -96,7 +94,7 @@ class _Lines(Counts):
 
 
 class _Drawn(Counts):
-    """A few lines on a terminal that change."""
+    """A live display on a terminal."""
 
     def __init__(self, total: int, done: int, failed: int, live: Any) -> None:
         super().__init__(total, done, failed)
@@ -128,7 +126,7 @@ class _Drawn(Counts):
 
 @contextmanager
 def shown(total: int, done: int, failed: int, quiet: bool = False) -> Iterator[Counts]:
-    """A listener that shows how it goes on standard error."""
+    """A listener that shows the progress on standard error."""
     if quiet:
         counts = Counts(total, done, failed)
         counts.failure = lambda text: None  # type: ignore[method-assign]

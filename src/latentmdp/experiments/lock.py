@@ -1,4 +1,4 @@
-"""One driver per study: who holds a study's folder, and a sentence for the second one."""
+"""One driver per study: a second one stops and names the process that holds the lock."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from latentmdp.runtime.files import lock_file, make_folder, reason, shown
 
 FILE = "study.lock"
 LOOK_SECONDS = 0.02
-LOOKS = 10  # before a driver is refused: a reader that looks has the lock for a moment
+LOOKS = 10  # before a driver is refused: a reader holds the lock for a moment
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def held(
             if not wait:
                 raise ModelError(
                     f"{folder} must not be in use; {holder(folder)} runs this study: wait for it "
-                    "(--wait does)"
+                    "(--wait)"
                 )
             if say is not None and not said:
                 said = True
@@ -56,7 +56,7 @@ def held(
 
 
 def holder(folder: Path) -> str:
-    """Who holds it, in words; for reading before or after one has tried."""
+    """The process that holds the lock, in words."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return f"process {found['pid']} on {found['machine']}, since {found['since']},"
@@ -65,9 +65,11 @@ def holder(folder: Path) -> str:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a driver is at work. Readers share the lock, so that they do not see each other."""
+    """Whether a driver is running. Readers share the lock, so they do not block each other."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDONLY)  # who looks may not write there
+        descriptor = os.open(
+            folder / FILE, os.O_RDONLY
+        )  # the reader may not be allowed to write there
     except OSError:
         return False
     try:

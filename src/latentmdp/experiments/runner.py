@@ -1,7 +1,7 @@
 """The driver: gives tasks to an engine and stores each outcome when it comes.
 
-Runs are made one by one as workers get free, so its memory does not grow with the study. A run
-whose optimum is not known yet waits for it; each optimum is planned once, as a task of its own.
+Runs are created one by one as workers become free, so memory does not grow with the study. A run
+waits until its optimum is planned; each optimum is planned once, as a separate task.
 """
 
 from __future__ import annotations
@@ -10,49 +10,35 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.engines import Engine, wait_for_stop
-from latentmdp.experiments.run_spec import KEY_LENGTH, Plain, RunSpec
 from latentmdp.experiments.store import Optimum, Store, policy_file
+from latentmdp.experiments.study_run import KEY_LENGTH, Plain, StudyRun
 from latentmdp.runtime.interrupts import StopRequest
+from latentmdp.runtime.workers import Engine, drive
 
 if TYPE_CHECKING:
     from latentmdp.experiments.spec import StudySpec
 
 MOST_WAITING = 10_000  # runs that wait for an optimum
-LOOK_SECONDS = 0.2  # between looks at Ctrl-C
 CHECKPOINT_SECONDS = 5.0  # between checkpoints of a long run
 
 
-class Listener(Protocol):
-    """Who is told how it goes."""
+class Listener:
+    """Receives the events of a running study; this one ignores them."""
 
     def started(self, task: Plain) -> None:
         """A worker has begun a task."""
 
     def finished(self, task: Plain, outcome: Plain) -> None:
-        """A task is over, and stored if it is a run."""
+        """A task is over; a run is stored."""
 
     def look(self) -> None:
         """Called a few times a second."""
-
-
-class Silent:
-    """Listens to nothing."""
-
-    def started(self, task: Plain) -> None:
-        """A worker has begun a task."""
-
-    def finished(self, task: Plain, outcome: Plain) -> None:
-        """A task is over."""
-
-    def look(self) -> None:
-        """A moment has passed."""
 
 
 class Choice:
@@ -63,14 +49,14 @@ class Choice:
     ) -> None:
         self._spec, self._store, self._only, self._retry = spec, store, only, retry
 
-    def __iter__(self) -> Iterator[RunSpec]:
-        """Runs that are not over; looked up in the store one by one, as they are asked for."""
+    def __iter__(self) -> Iterator[StudyRun]:
+        """Runs that are not over, looked up in the store one by one."""
         for run in self._spec.runs():
             if matches(run, self._only) and not self.is_over(run):
                 yield run
 
-    def is_over(self, run: RunSpec) -> bool:
-        """Whether it is done with all that is to be kept of it, or failed."""
+    def is_over(self, run: StudyRun) -> bool:
+        """Whether it has failed, or is done and all its files are kept."""
         found = self._store.state(run.key)
         if found is None:
             return False
@@ -80,7 +66,7 @@ class Choice:
         return run.kind == "call" or set(self._spec.keep) <= set(kept)
 
 
-def matches(run: RunSpec, only: str | None) -> bool:
+def matches(run: StudyRun, only: str | None) -> bool:
     """Whether a run's id fits a pattern like `*mvp*`."""
     return only is None or fnmatchcase(run.id, only)
 
@@ -95,40 +81,27 @@ class Runner:
         self._spec, self._folder, self._store, self._engine = spec, folder, store, engine
         self._listener, self._stop, self._choice = listener, stop, choice
         self._source = iter(choice)
-        self._ready: deque[RunSpec] = deque()  # runs whose optimum has come
-        self._waiting: dict[str, list[RunSpec]] = {}  # runs by the optimum that they wait for
-        self._under_way: dict[str, RunSpec | None] = {}  # by key; None for an optimum
+        self._ready: deque[StudyRun] = deque()  # runs whose optimum has come
+        self._waiting: dict[str, list[StudyRun]] = {}  # runs by the optimum that they wait for
+        self._under_way: dict[str, StudyRun | None] = {}  # by key; None for an optimum
 
     def run(self) -> None:
-        """Do all runs that are not over. Ctrl-C: stop the workers, keep all, raise."""
+        """Do all runs that are not over. Ctrl-C stops the workers, which save checkpoints."""
         self._remove_leftovers()
-        try:
-            while not self._stop.is_set() and (self._begin_tasks() or self._under_way):
-                for task, outcome in self._engine.finished(LOOK_SECONDS):
-                    self._take(task, outcome)
-                self._listener.look()
-            if self._stop.is_set():
-                self._engine.stop()
-                for task, outcome in wait_for_stop(self._engine, len(self._under_way)):
-                    self._take(task, outcome)
-                raise KeyboardInterrupt
-        finally:
-            self._engine.close()
+        with closing(self._engine):
+            work = drive(self._engine, self._begin_task, self._stop, self._listener.look)
+            for task, outcome in work:
+                self._take(task, outcome)
+        if self._stop.is_set():
+            raise KeyboardInterrupt
 
     # ------------------------------------------------------------------ tasks
 
-    def _begin_tasks(self) -> bool:
-        """Give the engine what it takes; False if there was nothing more to give.
-
-        A cluster may have no workers for a while, or not yet: that is no end.
-        """
-        while self._engine.free() > 0:
-            task = self._next_task()
-            if task is None:
-                return False
-            self._engine.submit(task)
+    def _begin_task(self) -> Plain | None:
+        task = self._next_task()
+        if task is not None:
             self._listener.started(task)
-        return True
+        return task
 
     def _next_task(self) -> Plain | None:
         """A run that can begin, or an optimum that one waits for; None if there is none now."""
@@ -150,8 +123,8 @@ class Runner:
                 return self._optimum_task(new)
         return None
 
-    def _optimum(self, run: RunSpec) -> Optimum | None:
-        """What is known of it; nothing, if its policy is needed and is not there."""
+    def _optimum(self, run: StudyRun) -> Optimum | None:
+        """The planned optimum; None if it is missing, or its policy is needed and missing."""
         assert run.optimum_key is not None
         found = self._store.optimum(run.optimum_key)
         needs_policy = run.content["algorithm"] == "oracle"
@@ -159,7 +132,7 @@ class Runner:
             return None
         return found
 
-    def _optimum_task(self, run: RunSpec) -> Plain:
+    def _optimum_task(self, run: StudyRun) -> Plain:
         assert run.optimum_key is not None
         self._under_way[run.optimum_key] = None
         return {
@@ -169,8 +142,8 @@ class Runner:
             "time_limit": self._spec.run_time_limit,
         }  # fmt: skip
 
-    def _run_task(self, run: RunSpec) -> Plain:
-        """A run that is done again makes all its files anew, where they are: all of one version."""
+    def _run_task(self, run: StudyRun) -> Plain:
+        """The task of a run; a repeated run writes all its files again, in the same place."""
         self._under_way[run.key] = run
         before = self._store.run(run.key)
         files, kept = (run.id, []) if before is None else (before.id, before.kept)
@@ -203,8 +176,8 @@ class Runner:
             self._take_run(run, outcome)
         self._listener.finished(task, outcome)
 
-    def _take_run(self, run: RunSpec, outcome: Plain) -> None:
-        """Store it; a result that is there already is not lost to a failure to keep more of it."""
+    def _take_run(self, run: StudyRun, outcome: Plain) -> None:
+        """Store the outcome; a failure does not replace an earlier result."""
         before = self._store.state(run.key)
         if outcome["state"] == "done" or before is None or before[0] != "done":
             self._store.put_run(run.key, run.id, run.content, outcome)
@@ -223,7 +196,7 @@ class Runner:
             self._listener.finished({"kind": run.kind, "id": run.id}, failed)
 
     def _remove_leftovers(self) -> None:
-        """Checkpoints of runs that are over: their driver was killed before it removed them."""
+        """Remove checkpoints of finished runs, left by a driver that was killed."""
         with suppress(OSError):
             for place in (self._folder / "checkpoints").iterdir():
                 if self._store.state(place.name[:KEY_LENGTH]) is not None:

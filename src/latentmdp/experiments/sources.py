@@ -11,7 +11,7 @@ from typing import Any
 
 from latentmdp.builtin_domains import DOMAINS, complete_spec, make
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import Plain
+from latentmdp.experiments.study_run import Plain
 from latentmdp.formats import ENDINGS, load
 from latentmdp.model.latent_mdp import LatentMDP, replaced
 from latentmdp.runtime.files import opened, refusal, shown
@@ -27,8 +27,8 @@ class ModelSources:
     def identity(self, text: str, options: Plain) -> tuple[Plain, Plain]:
         """What is hashed of a model, and where a worker finds it.
 
-        The latter also has the units of a normalised model, which are no part of what is hashed.
-        Domains that are not normalised have rewards as they are given, and need not be made.
+        The latter also has the units of a normalised model, which are not hashed. Domains that are
+        not normalised need not be built.
         """
         if is_spec_string(text) and not options.get("normalize"):
             return {"spec": complete_spec(text), **options}, {}
@@ -38,7 +38,7 @@ class ModelSources:
         return self._known[name]
 
     def _opened(self, text: str, options: Plain) -> tuple[Plain, Plain]:
-        """The identity of a model that must be looked at."""
+        """The identity of a model that must be opened for it."""
         where: Plain = {}
         if is_spec_string(text):
             identity: Plain = {"spec": complete_spec(text), **options}
@@ -46,7 +46,7 @@ class ModelSources:
         else:
             path = self._base / text
             if not path.exists() and path.suffix.lower() not in ENDINGS:
-                complete_spec(text)  # refuses it with the domains there are
+                complete_spec(text)  # raises an error that lists the domains
             model = open_model({"file": str(path), **options})
             identity = {"digest": model.digest, **options}
             where["file"] = str(path.resolve())
@@ -56,7 +56,7 @@ class ModelSources:
 
 
 def is_spec_string(text: str) -> bool:
-    """Whether the text names a domain, and no file."""
+    """Whether the text names a domain and not a file."""
     return text.partition(":")[0].strip() in DOMAINS and Path(text).suffix not in ENDINGS
 
 
@@ -97,14 +97,16 @@ def split_function(text: str) -> tuple[str, str]:
 def import_file(path: str, digest: str) -> ModuleType:
     """The module of a Python file, imported once; its content must be what was hashed.
 
-    A file may add algorithms, but not replace those that are there: other runs use them.
+    A file may add algorithms but not replace existing ones, which other runs use.
     """
     from latentmdp.optimism.confidence import RULES  # loads the kernels
 
     with opened(path) as file:
         raw = file.read()
     if hashlib.sha256(raw).hexdigest()[:16] != digest:
-        raise refusal(path, "must not change while its study runs; it did: start it again")
+        raise refusal(
+            path, "must not change while its study runs; it has changed: start the study again"
+        )
     before = dict(RULES)
     module_spec = importlib.util.spec_from_file_location(f"latentmdp_study_{digest}", path)
     assert module_spec is not None

@@ -1,9 +1,9 @@
-"""A study as data: models, algorithms, options, seeds; and the runs that come of them.
+"""A study as data: models, algorithms, options, seeds, and the runs they make.
 
     title = "Two learners in a maze"
     episodes = 1e6
     seeds = 10
-    classes = ["markov", "history"]
+    policy_class = ["markov", "history"]
     algorithms = ["mvp", { algorithm = "bernstein", bonus_scale = [1, 0.01] }]
 
     [[models]]
@@ -30,7 +30,6 @@ import numpy as np
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.lines import Document
-from latentmdp.experiments.run_spec import Plain, RunSpec, is_number
 from latentmdp.experiments.sources import ModelSources, code_digest, split_function
 from latentmdp.experiments.spec_checks import (
     COLUMNS,
@@ -40,38 +39,34 @@ from latentmdp.experiments.spec_checks import (
     check_plain,
 )
 from latentmdp.experiments.stored_rows import KEEP
+from latentmdp.experiments.study_run import Plain, StudyRun, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIONS = {
-    "episodes": "episodes",
-    "classes": "policy_class",
-    "delta": "delta",
-    "bonus_scale": "bonus_scale",
-    "simulator": "simulator",
-    "ties": "ties",
-}
-"""Options of a run by their names in the file, and in `learn`."""
+OPTIONS = ("episodes", "policy_class", "delta", "bonus_scale", "simulator", "ties")
+"""Options of a run: their names in the file are those of `learn`."""
+ALIASES = {"policy_class": "classes"}  # older names in files
 DEFAULTS: Plain = {"episodes": 10**6}
 MODEL_OPTIONS = ("observe_rewards", "horizon", "discount", "normalize", "unroll")
 TOP = ("title", "folder", "models", "algorithms", "tasks", "seeds", "keep", "limits",
-       "run_time_limit", *OPTIONS)  # fmt: skip
-MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS)
-ALGORITHM = ("name", "algorithm", "python", *OPTIONS)
-WORDS = ("size", "setting", "note")  # about a task, for its page; `size` is what it sweeps
+       "run_time_limit", *OPTIONS, *ALIASES.values())  # fmt: skip
+MODEL = ("name", "model", "sweep", "seeds", *MODEL_OPTIONS, *OPTIONS, *ALIASES.values())
+ALGORITHM = ("name", "algorithm", "python", *OPTIONS, *ALIASES.values())
+WORDS = ("size", "setting", "note")  # texts about a task for its page; `size`: what it sweeps
 TASK = ("name", "function", "arguments", "sweep", "seeds", "exponent", *WORDS)
 MOST_SEEDS = 10**7
 MOST_CELLS = 10**5  # combinations of everything but the seed
 
 
 class StudySpec:
-    """A checked study. `runs()` makes its runs anew each time, one by one: there may be many."""
+    """A checked study. `runs()` generates its runs one by one: there may be many."""
 
     def __init__(self, document: Document, base: Path) -> None:
         self._document, self.base = document, base
         values = document.values
         document.check_keys(values, TOP, ())
+        self._check_aliases(values, ())
         check_plain(document, values)
         self.title = self._text(values, "title", ())
         self.folder = self._text(values, "folder", ())
@@ -88,23 +83,26 @@ class StudySpec:
             self._text(algorithm, "python", ("algorithms", j))
         self._tasks = self._entries("tasks", TASK, "function")
         self.about = self._about()
-        if bool(self._models) != bool(self._algorithms):
-            missing = "algorithms" if self._models else "models"
-            raise document.refusal((), f"a study of learners needs {missing}; there are none")
-        if not self._models and not self._tasks:
-            raise document.refusal((), "a study needs models and algorithms, or tasks")
+        missing = "algorithms" if self._models else "models"
+        document.require(
+            bool(self._models) == bool(self._algorithms), (),
+            f"a study of learners needs {missing}; there are none",
+        )  # fmt: skip
+        document.require(
+            bool(self._models or self._tasks), (), "a study needs models and algorithms, or tasks"
+        )
         self._check_names()
         self._check_size()
         self._check_cells()
 
-    def runs(self) -> Iterator[RunSpec]:
+    def runs(self) -> Iterator[StudyRun]:
         """All runs, in the order of the file; seeds vary fastest."""
         for cell, seeds in self._cells():
             for seed in seeds:
                 yield cell.run(seed)
 
     def within_limits(self, table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Runs that count in exponents and comparisons, and those with a column above its limit."""
+        """The runs within all limits, and those with a column above its limit."""
         over = np.zeros(len(table), dtype=bool)
         for name, most in self.limits.items() if len(table) else ():
             if name not in table:
@@ -122,85 +120,78 @@ class StudySpec:
     # ------------------------------------------------------------------ reading
 
     def _entries(self, name: str, known: tuple[str, ...], main: str) -> list[Plain]:
-        """The tables of a list in which text stands for a table with its main key alone."""
+        """The tables of a list; a text stands for a table with the main key only."""
         found = self._top.get(name, [])
-        if not isinstance(found, list):
-            raise self._document.refusal((name,), f"{name} must be a list; it is {found!r}")
+        require = self._document.require
+        require(isinstance(found, list), (name,), f"{name} must be a list; it is {found!r}")
         entries = []
         for i, entry in enumerate(found):
             entry = {main: entry} if isinstance(entry, str) else entry
-            if not isinstance(entry, dict):
-                raise self._document.refusal(
-                    (name, i), f"{name} must hold text or tables; it holds {entry!r}"
-                )
+            text = f"{name} must hold text or tables; it holds {entry!r}"
+            require(isinstance(entry, dict), (name, i), text)
             self._document.check_keys(entry, known, (name, i))
-            if not isinstance(entry.get(main), str) or not entry[main]:
-                raise self._document.refusal(
-                    (name, i), f"each of {name} must have {main} as text; one has "
-                    f"{entry.get(main)!r}"
-                )  # fmt: skip
+            self._check_aliases(entry, (name, i))
+            given = entry.get(main)
+            text = f"each of {name} must have {main} as text; one has {given!r}"
+            require(isinstance(given, str) and given != "", (name, i), text)
             self._text(entry, "name", (name, i))
             entries.append(entry)
         return entries
 
+    def _check_aliases(self, table: Plain, where: Where) -> None:
+        for name, old in ALIASES.items():
+            text = f"{old} is an older name of {name}: give one of them"
+            self._document.require(not {name, old} <= set(table), (*where, old), text)
+
     def _text(self, table: Plain, key: str, where: Where) -> str | None:
         found = table.get(key)
-        if found is not None and (not isinstance(found, str) or not found):
-            raise self._document.refusal((*where, key), f"{key} must be text; it is {found!r}")
+        right = found is None or (isinstance(found, str) and found != "")
+        self._document.require(right, (*where, key), f"{key} must be text; it is {found!r}")
         return found
 
     def _keep(self, values: Plain) -> tuple[str, ...]:
         keep = _as_list(values.get("keep", []))
         for name in keep:
-            if name not in KEEP:
-                raise self._document.refusal(
-                    ("keep",), f"keep must be among {', '.join(KEEP)}; it has {name!r}"
-                )
+            text = f"keep must be among {', '.join(KEEP)}; it has {name!r}"
+            self._document.require(name in KEEP, ("keep",), text)
         return tuple(name for name in KEEP if name in keep)
 
     def _limits(self, values: Plain) -> dict[str, float]:
         limits = values.get("limits", {})
-        if not isinstance(limits, dict) or not all(map(is_number, limits.values())):
-            raise self._document.refusal(
-                ("limits",), f"limits must be like {{ short = 1e-9 }}; it is {limits!r}"
-            )
+        right = isinstance(limits, dict) and all(map(is_number, limits.values()))
+        text = f"limits must be like {{ short = 1e-9 }}; it is {limits!r}"
+        self._document.require(right, ("limits",), text)
         return limits
 
     def _run_time_limit(self, values: Plain) -> float | None:
-        """Seconds after which a run is ended; None if it may take for ever."""
+        """Seconds after which a run is ended; None for no limit."""
         found = values.get("run_time_limit")
-        if found is not None and not (is_number(found) and found > 0):
-            raise self._document.refusal(
-                ("run_time_limit",), f"run_time_limit must be seconds above 0; it is {found!r}"
-            )
+        right = found is None or (is_number(found) and found > 0)
+        text = f"run_time_limit must be seconds above 0; it is {found!r}"
+        self._document.require(right, ("run_time_limit",), text)
         return found
 
     def _about(self) -> dict[str, Plain]:
-        """What the page says about each task, by its name; `exponent` is the one of a theorem."""
+        """Texts of the page about each task, by its name; `exponent` is that of a theorem."""
         found: dict[str, Plain] = {}
         for i, task in enumerate(self._tasks):
             about: Plain = {
                 key: self._text(task, key, ("tasks", i)) for key in WORDS if key in task
             }
             if "exponent" in task:
-                if not is_number(task["exponent"]):
-                    raise self._document.refusal(
-                        ("tasks", i, "exponent"),
-                        f"exponent must be a number; it is {task['exponent']!r}",
-                    )
                 about["exponent"] = task["exponent"]
+                text = f"exponent must be a number; it is {task['exponent']!r}"
+                self._document.require(is_number(task["exponent"]), ("tasks", i, "exponent"), text)
             found[str(task.get("name", task["function"]))] = about
         return found
 
     def _check_names(self) -> None:
-        """Names that a table could not tell apart are refused."""
+        """Refuse equal names, which a table could not distinguish."""
         for part in ("models", "algorithms", "tasks"):
             names = [entry["name"] for entry in self._top.get(part, []) if _named(entry)]
             for i, name in enumerate(names):
-                if name in names[:i]:
-                    raise self._document.refusal(
-                        (part,), f"names of {part} must differ; {name!r} appears twice"
-                    )
+                text = f"names of {part} must differ; {name!r} appears twice"
+                self._document.require(name not in names[:i], (part,), text)
 
     def _check_size(self) -> None:
         """Count the combinations before any is made: a short file can ask for billions."""
@@ -214,30 +205,28 @@ class StudySpec:
             cells += swept * sum(options)
         for i, task in enumerate(self._tasks):
             cells += _combinations(self._swept(task, ("tasks", i), TASK_COLUMNS))
-        if cells > MOST_CELLS:
-            raise self._document.refusal(
-                (),
-                f"a study may have at most {MOST_CELLS:,} combinations of models, swept keys, "
-                f"algorithms and options, besides seeds; this one has {cells:,}: split it",
-            )
+        self._document.require(
+            cells <= MOST_CELLS, (),
+            f"a study may have at most {MOST_CELLS:,} combinations of models, swept keys, "
+            f"algorithms and options, besides seeds; this one has {cells:,}: split it",
+        )  # fmt: skip
 
     def _check_cells(self) -> None:
-        """Refuse bad values, and runs that a table could not tell apart, before any work."""
+        """Refuse bad values, and runs that a table could not distinguish, before any work."""
         seen: set[tuple[Any, ...]] = set()
         for cell, seeds in self._cells():
             labels = cell.run(next(iter(seeds))).labels
             words = tuple((k, v) for k, v in labels.items() if k != "seed")
-            if words in seen:
-                part, name = next(iter(labels.items()))
-                raise self._document.refusal(
-                    (f"{part}s",),
-                    f"runs of a study must differ in their columns; {name!r} makes some that do "
-                    "not: leave one out, or give its entries names (name = ...)",
-                )
+            part, name = next(iter(labels.items()))
+            self._document.require(
+                words not in seen, (f"{part}s",),
+                f"runs of a study must differ in their columns; some of {name!r} do not: leave one "
+                "out, or give its entries names (name = ...)",
+            )  # fmt: skip
             seen.add(words)
 
     def _seeds(self, *tables: tuple[Plain, Where]) -> range | list[int]:
-        """Of the first of these tables that has any: a number of them, or a list."""
+        """The seeds of the first of these tables that has any: a number of them, or a list."""
         for table, where in tables:
             if "seeds" not in table:
                 continue
@@ -256,23 +245,18 @@ class StudySpec:
     def _swept(self, entry: Plain, where: Where, taken: tuple[str, ...]) -> dict[str, list[Any]]:
         """The values of the swept keys, none of which may be `taken` by another column."""
         sweep = entry.get("sweep", {})
-        if not isinstance(sweep, dict):
-            raise self._document.refusal(
-                (*where, "sweep"), f"sweep must be like {{ H = [4, 8] }}; it is {sweep!r}"
-            )
+        require = self._document.require
+        text = f"sweep must be like {{ H = [4, 8] }}; it is {sweep!r}"
+        require(isinstance(sweep, dict), (*where, "sweep"), text)
         for key, values in sweep.items():
-            if key in taken or not re.fullmatch(r"\w+", key):
-                raise self._document.refusal(
-                    (*where, key),
-                    f"a swept key must be a word that names no other column; it is {key!r}",
-                )
-            if values == []:
-                raise self._document.refusal((*where, key), f"{key} must have values; it has none")
+            right = key not in taken and re.fullmatch(r"\w+", key) is not None
+            text = f"a swept key must be a word that names no other column; it is {key!r}"
+            require(right, (*where, key), text)
+            require(values != [], (*where, key), f"{key} must have values; it has none")
             for value in _as_list(values):
-                if not isinstance(value, (int, float, str)) or value == "":
-                    raise self._document.refusal(
-                        (*where, key), f"{key} must be numbers or text; it has {value!r}"
-                    )
+                right = isinstance(value, (int, float, str)) and value != ""
+                text = f"{key} must be numbers or text; it has {value!r}"
+                require(right, (*where, key), text)
         return {key: _distinct(values) for key, values in sweep.items()}
 
     # ------------------------------------------------------------------ cells
@@ -303,8 +287,8 @@ class StudySpec:
         self, error: ModelError, model: Plain, i: int, algorithm: Plain, j: int
     ) -> ModelError:
         """The error with the line of the option that it is about, the algorithm or the model."""
-        for name, inner in OPTIONS.items():
-            if str(error).startswith(f"{inner} must"):
+        for name in OPTIONS:
+            if str(error).startswith(f"{name} must"):
                 where = self._place(name, model, i, algorithm, j)
                 return self._document.refusal(where, str(error))
         if str(error).startswith(("algorithm", "python")):
@@ -315,31 +299,36 @@ class StudySpec:
 
     def _place(self, name: str, model: Plain, i: int, algorithm: Plain, j: int) -> Where:
         """Where an option of runs is given."""
-        if name in algorithm:
-            return ("algorithms", j, name)
-        return ("models", i, name) if name in model else (name,)
+        if (key := _option_key(algorithm, name)) is not None:
+            return ("algorithms", j, key)
+        if (key := _option_key(model, name)) is not None:
+            return ("models", i, key)
+        return (_option_key(self._top, name) or name,)
 
     def _option_values(
         self, model: Plain, i: int, algorithm: Plain, j: int
     ) -> dict[str, list[Any]]:
         """The values of each option of runs; an algorithm's own come first."""
         lists: dict[str, list[Any]] = {}
-        for name, inner in OPTIONS.items():
+        for name in OPTIONS:
             for table in (algorithm, model, self._top, DEFAULTS):
-                if name in table:
-                    lists[inner] = _distinct(table[name])
+                key = _option_key(table, name)
+                if key is not None:
+                    lists[name] = _distinct(table[key])
                     break
-            if lists.get(inner) == []:
-                where = self._place(name, model, i, algorithm, j)
-                raise self._document.refusal(where, f"{name} must have values; it has none")
+            where = self._place(name, model, i, algorithm, j)
+            text = f"{name} must have values; it has none"
+            self._document.require(lists.get(name) != [], where, text)
         return lists
 
     def _learn_cell(
         self, model: Plain, swept: Plain, algorithm: Plain, options: Plain
     ) -> _LearnCell:
-        from latentmdp.learning.spec import Spec  # loads the kernels, which tasks may do without
+        from latentmdp.learning.spec import (
+            RunSpec,
+        )  # loads the kernels, which tasks may not need
 
-        spec = Spec(algorithm["algorithm"], **options)
+        spec = RunSpec(algorithm["algorithm"], **options)
         spec.check_range()
         content = {k: v for k, v in asdict(spec).items() if k != "seed"}
         where: Plain = {}
@@ -349,12 +338,9 @@ class StudySpec:
         else:
             spec.check_algorithm()
         name = algorithm.get("name", algorithm["algorithm"])
-        labels = {"algorithm": name, **{k: v for k, v in content.items() if k in _SHOWN}}
+        labels = {"algorithm": name, **{k: v for k, v in content.items() if k in OPTIONS}}
         source = {k: v for k, v in model.items() if k in MODEL_OPTIONS}
         return _LearnCell(self._sources, model, source, swept, content, labels, where)
-
-
-_SHOWN = ("policy_class", "episodes", "delta", "bonus_scale", "simulator", "ties")
 
 
 class _LearnCell:
@@ -372,11 +358,11 @@ class _LearnCell:
             raise ModelError(f"swept key {unused[0]!r} must be in the model, as {{{unused[0]}}}")
         self._name = filled(model.get("name", self._template), swept, {"seed": "{seed}"})
 
-    def run(self, seed: int) -> RunSpec:
+    def run(self, seed: int) -> StudyRun:
         """The run with this seed."""
         text = filled(self._template, {}, {"seed": seed})
         identity, where = self._sources.identity(text, self._source)
-        return RunSpec(
+        return StudyRun(
             "learn",
             {"model": identity, **self._content, "seed": seed},
             {"model": self._name, **self._swept, **self._labels, "seed": seed},
@@ -407,9 +393,9 @@ class _CallCell:
             self._content = {"function": function, "python": digest}
             self._where = {"function": function, "python": path}
 
-    def run(self, seed: int) -> RunSpec:
+    def run(self, seed: int) -> StudyRun:
         """The run with this seed."""
-        return RunSpec(
+        return StudyRun(
             "call",
             {**self._content, "arguments": self._arguments, "seed": seed},
             {"task": self._name, **self._swept, "seed": seed},
@@ -421,7 +407,7 @@ class _CallCell:
 
 
 def filled(template: str, swept: Plain, more: Plain) -> str:
-    """The text with `{key}` replaced; a key that nobody sweeps is refused.
+    """The text with `{key}` replaced; a key that is not swept is refused.
 
     >>> filled("maze:size={S},seed={seed}", {"S": 4}, {"seed": 2})
     'maze:size=4,seed=2'
@@ -442,8 +428,13 @@ def filled(template: str, swept: Plain, more: Plain) -> str:
     return re.sub(r"\{(\w+)\}", value, template)
 
 
+def _option_key(table: Plain, name: str) -> str | None:
+    """The key of an option in a table: its name or an older one; None if it is not there."""
+    return next((key for key in (name, ALIASES.get(name)) if key in table), None)
+
+
 def _combinations(lists: dict[str, list[Any]]) -> int:
-    """How many `_product` makes."""
+    """The number of combinations that `_product` gives."""
     return math.prod(len(values) for values in lists.values())
 
 
@@ -458,7 +449,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _distinct(value: Any) -> list[Any]:
-    """A list of values, each once: a value that is given twice makes no run twice."""
+    """A list of values without repetitions."""
     found: dict[Any, Any] = {}
     for one in _as_list(value):
         found.setdefault(_identity(one), one)

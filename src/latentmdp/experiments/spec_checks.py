@@ -1,10 +1,10 @@
-"""Values of a study's file that are refused before any work, each with its line."""
+"""Checks of values in a study's file, before any work; errors name the line."""
 
 import math
 from typing import Any
 
 from latentmdp.experiments.lines import Document
-from latentmdp.experiments.run_spec import Plain, is_number
+from latentmdp.experiments.study_run import Plain, is_number
 
 Where = tuple[str | int, ...]
 
@@ -14,13 +14,13 @@ COLUMNS = (
     "optimal_upper", "final_value", "updates", "kept", "audit_held", "seconds", "seconds_planning",
     "seconds_simulation", "seconds_optimal", "units",
 )  # fmt: skip
-"""Columns of a learner's run: no key of a model that is swept may have their names."""
+"""Columns of a learner's run; a swept key must have another name."""
 TASK_COLUMNS = ("id", "task", "seed", "stream", "learner", "seconds", "units")
-"""The same for tasks, whose own arguments may have any other name."""
+"""Columns of a task; a swept key must have another name."""
 
 
 def check_plain(document: Document, value: Any, where: Where = ()) -> None:
-    """Refuse numbers that are not finite, and dates: no id could be made of them."""
+    """Refuse dates and numbers that are not finite: ids cannot hold them."""
     if isinstance(value, dict):
         for key, one in value.items():
             check_plain(document, one, (*where, key))
@@ -36,15 +36,15 @@ def check_plain(document: Document, value: Any, where: Where = ()) -> None:
 
 
 def check_model_options(document: Document, model: Plain, where: Where) -> None:
-    """Refuse options of a model that are of another kind than they must be."""
+    """Refuse options of a model with values of a wrong kind."""
     for name in ("observe_rewards", "normalize", "unroll"):
-        if not isinstance(model.get(name, True), bool):
-            text = f"{name} must be true or false; it is {model[name]!r}"
-            raise document.refusal((*where, name), text)
+        found = model.get(name, True)
+        text = f"{name} must be true or false; it is {found!r}"
+        document.require(isinstance(found, bool), (*where, name), text)
     horizon, discount = model.get("horizon", 1), model.get("discount", 1)
-    if not (is_number(horizon) and horizon >= 1 and horizon == int(horizon)):
-        text = f"horizon must be a whole number of at least 1; it is {horizon!r}"
-        raise document.refusal((*where, "horizon"), text)
-    if not (is_number(discount) and 0 < discount <= 1):
-        text = f"discount must be above 0 and at most 1; it is {discount!r}"
-        raise document.refusal((*where, "discount"), text)
+    right = is_number(horizon) and horizon >= 1 and horizon == int(horizon)
+    text = f"horizon must be a whole number of at least 1; it is {horizon!r}"
+    document.require(right, (*where, "horizon"), text)
+    right = is_number(discount) and 0 < discount <= 1
+    text = f"discount must be above 0 and at most 1; it is {discount!r}"
+    document.require(right, (*where, "discount"), text)

@@ -1,12 +1,12 @@
-"""What is kept of a study: one SQLite database, one transaction for each finished run.
+"""The results of a study: one SQLite database, one transaction for each finished run.
 
 A row that `put_run` has returned from is on disk (`synchronous=FULL`), whatever happens next. The
 driver alone writes; with SQLite's write-ahead log readers see whole transactions and never block
 it. The database must lie on a disk of the driver's machine, or one whose locks work.
 
 The file is not trusted: each row has a digest and is checked when it is read (`stored_rows.py`),
-and the table `totals` holds the number of rows and the combination of their digests, so that a row
-that has vanished is noticed too.
+and the table `totals` holds the number of rows and the combination of their digests, so that a
+missing row is noticed too.
 """
 
 import json
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import Plain
 from latentmdp.experiments.stored_rows import (
     DIGEST_LENGTH,
     LARGEST_WHOLE,
@@ -33,6 +32,7 @@ from latentmdp.experiments.stored_rows import (
     failure_words,
     row_digest,
 )
+from latentmdp.experiments.study_run import Plain
 from latentmdp.runtime.files import reason, refusal, shown, sync_folder
 
 FILE = "study.db"
@@ -68,11 +68,11 @@ _SCHEMA = (
 
 
 class TroubleError(Exception):
-    """Files cannot be written: no fault of the run, which is to be done again."""
+    """Files cannot be written: the run itself is not at fault, and is to be repeated."""
 
 
 class Damage(NamedTuple):
-    """Something in the database that is not what was written."""
+    """A part of the database that is not as it was written."""
 
     what: str  # a run's id, or what else it is
     reason: str
@@ -84,7 +84,7 @@ class Store:
     def __init__(self, folder: Path, write: bool = False) -> None:
         self.path = folder / FILE
         if not write and not self.path.exists():
-            raise ModelError(f"{folder} must hold a study that was begun; it has no {FILE}")
+            raise ModelError(f"{folder} must hold a study that was started; it has no {FILE}")
         self._db = self._connected(write)
 
     def _connected(self, write: bool) -> sqlite3.Connection:
@@ -107,7 +107,7 @@ class Store:
             return db
 
     def _mode_without_writing(self) -> str:
-        """How to read the database where we cannot make the files of a log."""
+        """The mode for reading where we cannot create the files of a log."""
         log, index = (self.path.with_name(FILE + ending) for ending in ("-wal", "-shm"))
         if log.exists() and index.exists():  # of a driver, perhaps at work
             return "ro"
@@ -119,7 +119,7 @@ class Store:
         return "ro&immutable=1"
 
     def _create(self) -> None:
-        """Made under another name: at every moment there is a whole database or none."""
+        """Create it under another name, so that there is always a whole database or none."""
         os.replace(self._new_database(), self.path)
         sync_folder(self.path.parent)
 
@@ -178,12 +178,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Errors of the database as one sentence; what was acknowledged before is safe."""
+        """Errors of the database as one sentence; what was stored before is safe."""
         try:
             yield
         except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
@@ -191,15 +191,15 @@ class Store:
         except (sqlite3.Error, OSError) as error:
             text = reason(error)
             if "full" in text or "disk I/O" in text:
-                text += "; all finished runs are kept: make space and start it again"
+                text += "; all finished runs are kept: free some space and start again"
             raise refusal(self.path, text) from None
 
     # ------------------------------------------------------------------ writing
 
     def put_run(self, key: str, id: str, content: Plain, outcome: Plain) -> None:
-        """Keep a finished run: on disk when this returns.
+        """Store a finished run: it is on disk when this returns.
 
-        A run that is done again keeps the id it had, which names the folder of its files.
+        A repeated run keeps its first id, which names the folder of its files.
         """
         before, curve, result = self.run(key), outcome.get("curve"), outcome["result"]
         if outcome["state"] == "failed":
@@ -215,7 +215,7 @@ class Store:
         )  # fmt: skip
 
     def put_optimum(self, key: str, content: Plain, outcome: Plain) -> None:
-        """Keep a planned optimum."""
+        """Store a planned optimum."""
         result = outcome["result"]
         self._put(
             "optima",
@@ -226,9 +226,9 @@ class Store:
         )  # fmt: skip
 
     def set_damage_aside(self) -> list[Damage]:
-        """Go on in a new database with all rows that are whole; the damaged file stays beside it.
+        """Continue in a new database with all whole rows; the damaged file is kept beside it.
 
-        Nothing is repaired in place: what SQLite frees in a damaged file may belong to other rows.
+        Nothing is repaired in place: space that SQLite frees there may belong to other rows.
         """
         found = self.damage()
         if not found:
@@ -237,7 +237,9 @@ class Store:
             new = self._new_database(self._db)
             (is_read, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if is_read:  # its log cannot be emptied, and would be taken for the new file's
-                raise refusal(self.path, "is damaged and being read: try again when nobody does")
+                raise refusal(
+                    self.path, "is damaged and being read: try again when no process reads it"
+                )
             self._db.close()
             number = 1
             while (aside := self.path.with_name(f"study-damaged-{number}.db")).exists():
@@ -323,7 +325,7 @@ class Store:
         return found
 
     def damage(self) -> list[Damage]:
-        """Everything that is not what was written: rows, and totals that do not fit the rows."""
+        """All damage: rows, and totals that do not match the rows."""
         found = []
         with self._refusing():
             for table in TABLES:
@@ -372,7 +374,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside is of one moment."""
+        """Everything read inside is from one moment."""
         with self._refusing():
             self._db.execute("BEGIN")
             try:

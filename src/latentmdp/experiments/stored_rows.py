@@ -1,7 +1,7 @@
-"""Rows of a study's database as they are checked: each has a digest, and each part a type.
+"""Checks of the rows of a study's database: each row has a digest, and each part a type.
 
-A row whose digest or contents are wrong is damaged: it is never a result. `Store` names such rows,
-and they are run again on request.
+A row with a wrong digest or content is damaged and is never used as a result. `Store` lists such
+rows, and they are run again on request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import DIFFERENCES, VALUES, Plain, is_number
+from latentmdp.experiments.study_run import DIFFERENCES, VALUES, Plain, is_number
 
 STATES = ("done", "failed")
 KEEP = ("runs", "tables", "policies", "audits")
@@ -27,7 +27,7 @@ DIGEST_LENGTH = 32  # hexadecimal digits
 
 
 class DamagedRowError(Exception):
-    """A row is not what was written; the text says what is wrong with it."""
+    """A row is not as it was written; the text says what is wrong."""
 
 
 class Row(NamedTuple):
@@ -102,7 +102,7 @@ def checked_optimum(values: Sequence[Any]) -> Optimum:
 
 
 def check_result(name: str, value: Any) -> None:
-    """Refuse a result that no table can hold, or that statistics would misread."""
+    """Refuse a result that a table cannot hold or statistics would misread."""
     if isinstance(value, bool) or value is None:
         pass
     elif isinstance(value, int):
@@ -131,7 +131,7 @@ def check_text(what: str, text: str) -> None:
 
 
 def failure_words(text: str) -> str:
-    """What a failure says, as text that a row can hold."""
+    """The message of a failure, as text that a row can hold."""
     return text[:MOST_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 

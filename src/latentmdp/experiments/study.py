@@ -1,4 +1,4 @@
-"""`Study`: a grid of runs from a file or from Python, run, looked at, continued."""
+"""`Study`: a grid of runs from a file or from Python: run it, read it, continue it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from typing import TYPE_CHECKING, Any
 from latentmdp.errors import DamagedStudyWarning, ModelError
 from latentmdp.experiments.compare import Comparison, compare, performance_profile
 from latentmdp.experiments.dask_engine import DaskEngine
-from latentmdp.experiments.engines import Engine, Processes
 from latentmdp.experiments.exponents import exponents
 from latentmdp.experiments.lines import Document
 from latentmdp.experiments.lock import held, is_held
-from latentmdp.experiments.run_spec import (
+from latentmdp.experiments.runner import Choice, Listener, Runner, matches
+from latentmdp.experiments.spec import StudySpec
+from latentmdp.experiments.store import FILE, Damage, Row, Store
+from latentmdp.experiments.study_run import (
     KEY_LENGTH,
     Plain,
-    RunSpec,
+    StudyRun,
     conversion_of,
     in_user_units,
     open_gap_of,
 )
-from latentmdp.experiments.runner import Choice, Listener, Runner, Silent, matches
-from latentmdp.experiments.spec import StudySpec
-from latentmdp.experiments.store import FILE, Damage, Row, Store
+from latentmdp.experiments.tasks import PERFORM
 from latentmdp.formats import save
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.units import NORMALISED, USER, Conversion
 from latentmdp.runtime.files import PathLike, as_path, make_folder, shown
 from latentmdp.runtime.interrupts import StopRequest, interrupts_set
+from latentmdp.runtime.workers import Engine, Processes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +47,11 @@ MOST_JOBS = 10_000
 
 
 class Study:
-    """A study and the folder where its results are kept.
+    """A study and the folder of its results.
 
-    `run` does what is not done yet, `table` has a row for each finished run, `curves` their regret
-    in long form. Everything that is in the folder stays valid when the file is edited: runs are
-    found by a hash of what they are.
+    `run` does the runs that are not done yet, `table` has a row for each finished run, `curves` has
+    their regret in long form. Results stay valid when the file is edited: a run is found by a hash
+    of its content.
     """
 
     def __init__(self, spec: StudySpec, folder: Path) -> None:
@@ -63,7 +64,7 @@ class Study:
         spec = StudySpec(Document.read(place), place.parent)
         name = spec.folder
         if name is None and not place.suffix:
-            raise ModelError(f"{shown(place)} must end in .toml, or say its folder")
+            raise ModelError(f"{shown(place)} must end in .toml, or have the key folder")
         return cls(spec, place.parent / name if name is not None else place.with_suffix(""))
 
     def __repr__(self) -> str:
@@ -88,8 +89,8 @@ class Study:
         `jobs`: worker processes (default: one per core). `engine`: `processes`, or `dask` with the
         address of a `scheduler` (without one, a cluster on this machine). `only`: a pattern for
         ids, like `*mvp*`. `retry`: also runs that have failed, or whose row in the database is
-        damaged (it is set aside). `wait` for another process that
-        runs this study, rather than refuse. Ctrl-C stops and keeps everything; so does a kill.
+        damaged (it is set aside). `wait` for another process that runs this study, rather than
+        refuse. After Ctrl-C or a kill all finished runs are kept.
         """
         chosen = _engine(engine, jobs, scheduler)
         stop = StopRequest()
@@ -100,16 +101,16 @@ class Study:
             with interrupts_set(stop):
                 Runner(
                     self.spec, self.folder.absolute(), store, chosen(), choice,
-                    listener or Silent(), stop,
+                    listener or Listener(), stop,
                 ).run()  # fmt: skip
         return self
 
     # ------------------------------------------------------------------ reading
 
     def status(self, only: str | None = None) -> Plain:
-        """How far it is: counts of runs, what failed and why, whether a driver is at work.
+        """Counts of runs, the failures and their reasons, whether a driver is running.
 
-        `damaged` lists what in the database is not as it was written. Damaged rows are no results.
+        `damaged` lists the parts of the database that are not as they were written.
         """
         counts = {"runs": 0, "done": 0, "failed": 0}
         failed: list[Plain] = []
@@ -120,7 +121,7 @@ class Study:
             if row is not None:
                 counts[row.state] += 1
                 seconds += row.seconds
-                if row.made_by:  # nothing is known of a worker that has died
+                if row.made_by:  # empty if the worker has died
                     versions.add(_versions(row.made_by))
                 if row.state == "failed":
                     failed.append({"id": run.id, "error": row.result["error"]})
@@ -134,10 +135,10 @@ class Study:
     def plan(
         self, only: str | None = None, retry: bool = False
     ) -> tuple[list[str], int, float, int]:
-        """What `run` would do: ids, optima to plan, seconds of work, runs these are known for.
+        """What `run` would do: ids, optima to plan, seconds of work, number of runs in these.
 
-        Seconds are those of finished runs of the same model, algorithm and class, times the number
-        of runs; what has none of these is not counted.
+        Seconds are estimated from finished runs of the same model, algorithm and class; runs
+        without such are not counted.
         """
         ids: list[str] = []
         optima: set[str] = set()
@@ -169,14 +170,13 @@ class Study:
     def table(self, units: str = "user") -> pd.DataFrame:
         """One row per finished run, in the order of the study.
 
-        `id`; what names the run (`model`, swept keys, `algorithm`, `policy_class`, `episodes`,
-        `delta`, `bonus_scale`, `simulator`, `ties`, `seed`); its results (`regret`,
-        `regret_upper`, which are the ends of its bracket, `optimal_lower`, ...); and `seconds`. All
-        but columns of seconds are the same to the bit whatever the engine, the order and the
-        interruptions.
+        `id`; the columns that name the run (`model`, swept keys, `algorithm`, `policy_class`,
+        `episodes`, `delta`, `bonus_scale`, `simulator`, `ties`, `seed`); its results (`regret` and
+        `regret_upper`, the bounds of the regret, `optimal_lower`, ...); and `seconds`. All columns
+        but those of seconds are the same to the bit for every engine, order and interruption.
 
-        `units`: where a model is normalised, `user` is for values and regret in the units of its
-        rewards before, `model` for its own; a column `units` then says which.
+        `units`: for normalised models, `user` gives values and regret in the units of the original
+        rewards, `model` in the model's own; a column `units` says which.
         """
         import pandas as pd  # loads slowly
 
@@ -192,8 +192,8 @@ class Study:
     def curves(self, units: str = "user") -> pd.DataFrame:
         """Cumulative regret in long form: a row for each run and point.
 
-        `id` and what names the run, as in `table`; `episode`, `regret` after that many episodes,
-        and `regret_upper`, the other end of its bracket (equal where the optimum is closed).
+        `id` and the columns that name the run, as in `table`; `episode`, `regret` after that many
+        episodes, and `regret_upper`, its upper bound (equal if the optimum is closed).
         Points are the same for all runs of equal length: 100, evenly spaced in the logarithm.
         `units` as in `table`.
         """
@@ -209,15 +209,15 @@ class Study:
         return _ordered(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), named)
 
     def kept_in(self, id: str) -> Path:
-        """The folder with what was kept of a run, by its id in the table.
+        """The folder with the files of a run, by its id in the table.
 
-        It is named as the run was when it was first done; only the hash at the end is sure to be
-        the same after models or algorithms were given other names.
+        Its name is the first id of the run; if models or algorithms were renamed since, only the
+        hash at the end is the same.
         """
         with Store(self.folder) as store:
             row = store.run(id[-KEY_LENGTH:])
         if row is None or not row.kept:
-            raise ModelError(f"{id!r} must be a run of which files were kept; none were")
+            raise ModelError(f"{id!r} must be a run whose files were kept; none were")
         return self.folder / "runs" / row.id
 
     def counted(self, units: str = "user") -> pd.DataFrame:
@@ -228,7 +228,7 @@ class Study:
         """Whether learner `a` beats learner `b`: paired by seed, for each problem of the study.
 
         Names are those of algorithms, with the options that vary (`bernstein bonus_scale=0.01`).
-        `str()` of what comes back says it in sentences; see `experiments.compare.compare`.
+        `str()` of the result gives sentences; see `experiments.compare.compare`.
         """
         return compare(self.counted(units), a, b, **how)
 
@@ -239,8 +239,8 @@ class Study:
     def exponents(self, key: str, metric: str = "regret", units: str = "user") -> pd.DataFrame:
         """How the metric grows with a swept key: slopes on logarithmic axes, with intervals.
 
-        What 1 stands for may change with the key where models are normalised: the theorem's
-        exponents are those of `units="model"`.
+        The unit of a normalised model may change with the key: the theorem's exponents are those
+        of `units="model"`.
         """
         return exponents(self.counted(units), key, metric)
 
@@ -251,19 +251,19 @@ class Study:
             return store.damage()
 
     def _warn_of_damage(self) -> None:
-        """Say what is left out of a table because its row is damaged."""
+        """Warn that damaged rows are left out."""
         damage = self._damage()
         if damage:
             more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
             warnings.warn(
-                f"{shown(self.folder / FILE)} is damaged, and what is damaged is left out: "
+                f"{shown(self.folder / FILE)} is damaged, and damaged rows are left out: "
                 f"{damage[0].what}: {damage[0].reason}{more} (`latentmdp study status` lists them, "
                 "`study run --retry` runs them again)",
                 DamagedStudyWarning, stacklevel=3,
             )  # fmt: skip
 
-    def _rows(self, only: str | None = None) -> Iterable[tuple[RunSpec, Row | None]]:
-        """All runs of one moment, with what the store has of them."""
+    def _rows(self, only: str | None = None) -> Iterable[tuple[StudyRun, Row | None]]:
+        """All runs with their rows in the store, from one moment."""
         if not (self.folder / FILE).exists():
             yield from ((run, None) for run in self.spec.runs() if matches(run, only))
             return
@@ -274,7 +274,7 @@ class Study:
 
 
 def _versions(made_by: Plain) -> str:
-    """What bits depend on besides the run: `latentmdp 0.1.0, numpy 2.3.0, numba 0.62.0`."""
+    """The versions that results depend on: `latentmdp 0.1.0, numpy 2.3.0, numba 0.62.0`."""
     names = ("latentmdp", "numpy", "numba")
     return ", ".join(f"{name} {made_by[name]}" for name in names if name in made_by)
 
@@ -287,7 +287,7 @@ class _Units:
             raise ModelError(f"units must be model or user; it is {units!r}")
         self._name = USER if units == "user" else NORMALISED
 
-    def result(self, run: RunSpec, result: Plain) -> Plain:
+    def result(self, run: StudyRun, result: Plain) -> Plain:
         """The columns of a run, with one for its units if its model is normalised."""
         conversion = conversion_of(run.where)
         if conversion == Conversion():
@@ -295,8 +295,8 @@ class _Units:
         shown = in_user_units(result, conversion) if self._name == USER else result
         return shown | {"units": self._name}
 
-    def curve(self, run: RunSpec, row: Row) -> Plain:
-        """A run's regret at each point, likewise, and the other end of its bracket."""
+    def curve(self, run: StudyRun, row: Row) -> Plain:
+        """A run's regret at each point, and its upper bound."""
         assert row.curve is not None
         conversion = conversion_of(run.where)
         scale = conversion.scale if self._name == USER else 1.0
@@ -338,7 +338,7 @@ def _ordered(table: pd.DataFrame, named: Names) -> pd.DataFrame:
 
 
 def _engine(name: str, jobs: int | None, scheduler: str | None) -> Callable[[], Engine]:
-    """What makes the engine; bad names and numbers are refused before any work."""
+    """A function that makes the engine; bad names and numbers are refused at once."""
     if name not in ENGINES:
         raise ModelError(f"engine must be one of {', '.join(ENGINES)}; it is {name!r}")
     if jobs is not None and (not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS):
@@ -347,7 +347,7 @@ def _engine(name: str, jobs: int | None, scheduler: str | None) -> Callable[[], 
     if name == "processes":
         if scheduler is not None:
             raise ModelError("a scheduler's address goes with engine='dask'")
-        return lambda: Processes(workers)
+        return lambda: Processes(workers, PERFORM)
     return lambda: DaskEngine(workers, scheduler)
 
 
@@ -371,9 +371,9 @@ def sweep(
 
     `models`: one or a list of spec strings, files, `LatentMDP`s or tables as in a study's file; or
     a dictionary of them by name. `algorithms`: names or tables. `options`: what else a study's file
-    may have at its top (`classes`, `bonus_scale`, `keep`, ...). Without a `folder` the results go
-    when the study does; with one they are kept, and what is there is not run again. `run=False`
-    only makes it.
+    may have at its top (`policy_class`, `bonus_scale`, `keep`, ...). Without `folder=`, results are
+    in a temporary folder that is deleted with the object; with it they are kept, and finished runs
+    are not repeated. `run=False` runs nothing yet.
 
     >>> import latentmdp as lm
     >>> study = lm.sweep("bandit:arms=2,contexts=2,horizon=3", ["random"], seeds=2, episodes=100)
@@ -437,7 +437,7 @@ def _saved_model(model: LatentMDP, folder: Path) -> str:
 def load_runs(folder: PathLike) -> list[Run]:
     """All runs in a folder and below: of a study that keeps them, or of `learn --out`.
 
-    Of a study's folder only finished runs are read. It must have been run with `keep = ["runs"]`.
+    A study must have been run with `keep = ["runs"]`; only its finished runs are read.
     """
     from latentmdp.learning.run import load_run  # loads the kernels
 
@@ -449,7 +449,7 @@ def load_runs(folder: PathLike) -> list[Run]:
             names = store.kept_runs()
         if not names:
             raise ModelError(
-                f'{shown(place)} must hold runs; the study has kept none (keep = ["runs"] does)'
+                f'{shown(place)} must hold runs; the study has none (it needs keep = ["runs"])'
             )
         return [load_run(place / "runs" / name) for name in names]
     folders = run_folders(place)

@@ -1,12 +1,13 @@
-"""What a worker does, on whatever engine: a plain task in, a plain outcome out, the same bits.
+"""What a worker does on every engine: from a task to its outcome, both plain data.
 
 A task is a dictionary with `kind` (`optimum`, `learn`, `call`), `content`, `where`, and for runs
-`key`, `id`, `folder`, `keep` and `files`, the name of the run's folder. An outcome has a `state`:
+`key`, `id`, `folder`, `keep` and `files`, the name of the run's folder. A task of the kind
+`continue` is a run of `latentmdp learn --seeds`. An outcome has a `state`:
 
 - `done`, with `result` (and `curve`, `kept`);
-- `failed`: the run itself cannot be done; `result` has the words;
-- `stopped`: it was asked to stop and has left a checkpoint;
-- `trouble`: nothing is wrong with the run, but files cannot be written.
+- `failed`: the run itself cannot be done; `result` has the `error`;
+- `stopped`: it was asked to stop and has saved a checkpoint;
+- `trouble`: the run is not at fault, but files cannot be written.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ import numpy as np
 
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
-from latentmdp.experiments.run_spec import Plain, stream_of
 from latentmdp.experiments.sources import find_function
 from latentmdp.experiments.store import TroubleError
 from latentmdp.experiments.stored_rows import check_result, check_text
+from latentmdp.experiments.study_run import Plain, stream_of
 
+PERFORM = f"{__name__}:perform"  # for workers
 Stop = Callable[[], bool]
 MOST_WORDS = 2000  # characters that are kept of a failure
 RESERVED = ("id", "task", "seed", "seconds", "units")  # columns that a task's results cannot have
 
 
 def perform(task: Plain, stop: Stop = lambda: False) -> Plain:
-    """Do a task. Whatever goes wrong is an outcome, not an exception."""
+    """Do a task. Errors are outcomes, not exceptions."""
     started = time.perf_counter()
     try:
         outcome = _done(task, stop)
@@ -72,7 +74,11 @@ def _done(task: Plain, stop: Stop) -> Plain:
         return _call(task)
     from latentmdp.experiments import learners  # loads the kernels
 
-    return learners.optimum(task) if task["kind"] == "optimum" else learners.learn(task, stop)
+    if task["kind"] == "optimum":
+        return learners.optimum(task)
+    if task["kind"] == "continue":
+        return learners.continue_run(task, stop)
+    return learners.learn(task, stop)
 
 
 def _call(task: Plain) -> Plain:

@@ -13,7 +13,7 @@ from latentmdp.csr import Array
 from latentmdp.errors import ActionMaskWarning, ModelError
 from latentmdp.learning.knowledge import ESTIMABLE, nothing_known
 from latentmdp.learning.learner import Learner
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 
 if TYPE_CHECKING:
     import gymnasium
@@ -79,7 +79,7 @@ def learn_env(
     nobody_said = learner is None and allowed is None  # which actions are available
     if learner is None:
         given, estimate = _given(env, given, contexts, horizon, allowed, terminal, estimate)
-        episodes = Spec(episodes=episodes).episodes
+        episodes = RunSpec(episodes=episodes).episodes
         learner = Learner(
             given,
             algorithm,

@@ -13,7 +13,7 @@ from latentmdp.learning.regret import ROUNDING
 from latentmdp.learning.run import Run
 from latentmdp.learning.session import Observer, Phase, Session
 from latentmdp.learning.solvers import Answer, check_affordable
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP, refuse_steps
 from latentmdp.optimism.given import check_learnable
@@ -82,7 +82,7 @@ def learn(
         model = model.normalized()
         optimal = _normalized(optimal, given, model)
     spec = checked(
-        Spec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
+        RunSpec(algorithm, episodes, policy_class, delta, bonus_scale, seed, simulator, ties), model
     )
     optimum = find_optimal(model, spec, optimal)
     oracle = Answer(optimum.policy, *optimum.bounds) if optimum.policy is not None else None
@@ -121,7 +121,7 @@ def _normalized(optimal: Any, given: LatentMDP, model: LatentMDP) -> Any:
     )  # fmt: skip
 
 
-def checked(spec: Spec, model: LatentMDP) -> Spec:
+def checked(spec: RunSpec, model: LatentMDP) -> RunSpec:
     """The spec; what cannot be done with this model is refused in one sentence, before any work."""
     refuse_steps(model, "learn")
     if not isinstance(model, LatentMDP):
@@ -138,7 +138,7 @@ def checked(spec: Spec, model: LatentMDP) -> Spec:
     return spec
 
 
-def find_optimal(model: LatentMDP, spec: Spec, optimal: Any = None) -> Optimum:
+def find_optimal(model: LatentMDP, spec: RunSpec, optimal: Any = None) -> Optimum:
     """Bounds on the optimum of the class that learns, from `optimal` or planned."""
     started = time.perf_counter()
     policy, history_value = None, None

@@ -33,7 +33,7 @@ from latentmdp.learning.saved.state import (
     save_state,
 )
 from latentmdp.learning.solvers import Answer, check_affordable, make_solver
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 from latentmdp.policy.cursor import Cursor
@@ -78,7 +78,7 @@ class Learner:
         settings: SearchSettings = SEARCH,
     ) -> None:
         self.settings = settings
-        self.spec = Spec(algorithm, episodes, policy_class, delta, bonus_scale, ties=ties)
+        self.spec = RunSpec(algorithm, episodes, policy_class, delta, bonus_scale, ties=ties)
         on_next = getattr(given, "rewards_on_transitions", False) or "R" in estimate
         check_affordable(self.spec, given.M, given.S, given.A, given.H, on_next)
         self.knowledge = Knowledge.of(given, estimate)
@@ -302,7 +302,7 @@ class Learner:
         """Inverse of `state`: continues to the same bits. What a learner cannot hold is refused."""
         state = checked_learner(state)
         self = cls.__new__(cls)
-        self.spec = Spec(**state["choice"])
+        self.spec = RunSpec(**state["choice"])
         self.settings = SearchSettings.from_record(state["settings"])
         self.knowledge = Knowledge.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])

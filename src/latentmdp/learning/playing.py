@@ -11,7 +11,7 @@ from latentmdp.learning.session import Session
 from latentmdp.learning.solvers import Answer
 
 if TYPE_CHECKING:
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 
@@ -19,8 +19,9 @@ CHECKPOINT_SECONDS = 5.0
 
 
 def begin(
-    model: LatentMDP, spec: Spec, optimal: tuple[float, float], policy: PolicyGraph | None = None,
-    seconds_optimal: float = 0.0, history_value: float | None = None,
+    model: LatentMDP, spec: RunSpec, optimal: tuple[float, float],
+    policy: PolicyGraph | None = None, seconds_optimal: float = 0.0,
+    history_value: float | None = None,
 ) -> Run:  # fmt: skip
     """A run with no episode played yet."""
     oracle = None if policy is None else Answer(policy, *optimal)

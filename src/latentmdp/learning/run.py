@@ -6,6 +6,7 @@ policies, and so differences of regret, are exact; its level is known up to the 
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from latentmdp.learning.saved.folder import make_folder, read_run, refuse_other,
 from latentmdp.learning.saved.state import State, refusing_misfits
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.optimism.settings import SearchSettings
 from latentmdp.runtime.files import as_path, shown, writer_of
 from latentmdp.runtime.strict_json import json_text
@@ -70,9 +71,15 @@ class Run:
         return self.model.units
 
     @property
-    def itself(self) -> Run:
-        """The run in the units in which it learns, also of a reading in other ones."""
+    def in_model_units(self) -> Run:
+        """The run in the units of its model, in which it learns."""
         return self
+
+    @property
+    def itself(self) -> Run:
+        """The old name of `in_model_units`."""
+        warnings.warn("run.itself is now run.in_model_units", DeprecationWarning, stacklevel=2)
+        return self.in_model_units
 
     @property
     def folder(self) -> Path | None:
@@ -86,9 +93,9 @@ class Run:
         return RunInUserUnits(self)
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> RunSpec:
         """What was asked for."""
-        return Spec(**self.state["spec"])
+        return RunSpec(**self.state["spec"])
 
     @property
     def settings(self) -> dict[str, Any]:

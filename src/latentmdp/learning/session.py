@@ -18,7 +18,7 @@ from latentmdp.learning.learner import Learner
 from latentmdp.learning.saved.checks import checked_run
 from latentmdp.learning.saved.state import State, generator_state, restore_generator
 from latentmdp.learning.simulation import Simulator
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.settings import SEARCH, SearchSettings
 
@@ -66,7 +66,7 @@ class Session:
     def __init__(
         self,
         model: LatentMDP,
-        spec: Spec,
+        spec: RunSpec,
         oracle: Answer | None = None,
         settings: SearchSettings = SEARCH,
     ) -> None:
@@ -96,7 +96,7 @@ class Session:
         self.targets.append(target)
 
     def _set_up(
-        self, model: LatentMDP, spec: Spec, learner: Learner, random: np.random.Generator
+        self, model: LatentMDP, spec: RunSpec, learner: Learner, random: np.random.Generator
     ) -> None:
         self.model, self.spec, self.learner = model, spec, learner
         self.simulator = Simulator(model, random, spec.simulator)
@@ -191,7 +191,9 @@ class Session:
         state = checked_run(state, model)
         self = cls.__new__(cls)
         learner = Learner.from_state(state["learner"])
-        self._set_up(model, Spec(**state["spec"]), learner, restore_generator(state["simulation"]))
+        self._set_up(
+            model, RunSpec(**state["spec"]), learner, restore_generator(state["simulation"])
+        )
         columns = (state["table"][name].tolist() for name in COLUMNS)
         self.rows = list(zip(*columns, strict=True))
         self.targets, self.done = list(state["targets"]), state["done"]

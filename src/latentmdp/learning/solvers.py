@@ -22,7 +22,7 @@ from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.files import memory_budget
 
 if TYPE_CHECKING:
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.counts import Counts
     from latentmdp.optimism.given import Known
 
@@ -103,7 +103,7 @@ SUCCESSOR_BYTES = 12  # per (step, state, action, next state) of the graph that 
 COMPARISON_BYTES = 60  # of contexts, for a policy with memory
 
 
-def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) -> None:
+def check_affordable(spec: RunSpec, M: int, S: int, A: int, H: int, on_next: bool) -> None:
     """Refuse, before any work, what takes more than half of this machine's memory.
 
     `on_next`: whether rewards depend on the next state (or are to be estimated).
@@ -125,7 +125,7 @@ def check_affordable(spec: Spec, M: int, S: int, A: int, H: int, on_next: bool) 
 
 
 def make_solver(
-    spec: Spec,
+    spec: RunSpec,
     known: Known,
     random: np.random.Generator,
     oracle: Answer | None = None,

@@ -1,7 +1,8 @@
-"""`Spec`: what was asked of a learner, said once; saved with every run."""
+"""`RunSpec`: the settings of a run of a learner, saved with it."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ MOST_DRAWS = 10**5
 
 
 @dataclass(frozen=True)
-class Spec:
+class RunSpec:
     """What was asked for, with exact types; with the model it determines a run to the bit.
 
     Bad values are refused in one sentence. Only `check_algorithm` looks whether the algorithm is
@@ -100,3 +101,10 @@ class Spec:
 def algorithms() -> list[str]:
     """The names that `learn` takes."""
     return sorted([*RULES, "oracle", "random"])
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Spec":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("learning.spec.Spec is now called RunSpec", DeprecationWarning, stacklevel=2)
+    return RunSpec

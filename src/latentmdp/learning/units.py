@@ -43,8 +43,8 @@ class RunInUserUnits(Run):
         return USER if self.run.units else ""
 
     @property
-    def itself(self) -> Run:
-        """The run in the units in which it learns."""
+    def in_model_units(self) -> Run:
+        """The run in the units of its model, in which it learns."""
         return self.run
 
     @property

@@ -24,7 +24,7 @@ from latentmdp.experiments.compare import (
     with_learners,
 )
 from latentmdp.experiments.exponents import exponents, swept_numbers
-from latentmdp.experiments.run_spec import bracket_of, is_number
+from latentmdp.experiments.study_run import bracket_of, is_number
 from latentmdp.learning.regret import RegretBracket
 from latentmdp.model.units import USER, USER_WORDS
 from latentmdp.report.frame import render_page

@@ -79,7 +79,7 @@ def write_report(
 def _runs(runs: Any) -> tuple[list["Run"], list[Path | None]]:
     """The runs in the units in which they learned, and the folders of those that were loaded."""
     given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
-    found = [(run if isinstance(run, Run) else load_run(run)).itself for run in given]
+    found = [(run if isinstance(run, Run) else load_run(run)).in_model_units for run in given]
     folders = [run.folder for run in found]
     for run in found:
         if run.episodes < 1:

@@ -1,6 +1,8 @@
 """JSON without its traps: no duplicate keys, no NaN or Infinity, one clear refusal."""
 
 import json
+import math
+import os
 from typing import Any
 
 from latentmdp.runtime.files import (
@@ -52,6 +54,19 @@ def json_text(document: dict[str, Any]) -> str:
         for key, value in document.items()
     )
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def plain(value: Any) -> Any:
+    """The value as dictionaries, lists, text and finite numbers; null for other numbers."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from latentmdp.builtin_domains.lower_bound import HardInstance, hard_instance
 from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
 from latentmdp.learning.learn import learn
-from latentmdp.runtime.workers import workers
+from latentmdp.runtime.calls import Call, Calls
 from latentmdp.theory.bounds import LowerBound, lower_bound, upper_bound
 
 if TYPE_CHECKING:
@@ -218,8 +217,7 @@ class Rules:
         )  # fmt: skip
 
 
-def _regret(task: tuple[Rules, str, Secrets, int]) -> float:
-    rules, name, secret, seed = task
+def _regret(rules: Rules, name: str, secret: Secrets, seed: int) -> float:
     instance = rules.instance(secret)
     value = instance.optimal_value("history")
     run = learn(
@@ -229,19 +227,35 @@ def _regret(task: tuple[Rules, str, Secrets, int]) -> float:
     return run.regret
 
 
+def _in_a_row(tasks: list[tuple[Rules, str, Secrets, int]]) -> Iterator[tuple[int, float]]:
+    return ((number, _regret(*task)) for number, task in enumerate(tasks))
+
+
+def _in_processes(
+    tasks: list[tuple[Rules, str, Secrets, int]], jobs: int
+) -> Iterator[tuple[int, float]]:
+    calls = [Call(f"{__name__}:regret_of", (asdict(rules), *more)) for rules, *more in tasks]
+    with Calls(jobs, calls) as work:
+        yield from work.results()
+
+
+def regret_of(rules: dict[str, Any], name: str, secret: list[list[int]], seed: int) -> float:
+    """The regret of one run, from plain data, for a worker process."""
+    return _regret(Rules(**rules), name, tuple((leaf, action) for leaf, action in secret), seed)
+
+
 def play_many(
     games: Sequence[Rules], *, jobs: int = 1, say: Callable[[str], None] | None = None
 ) -> list[Game]:
     """Play several games, runs spread over `jobs` processes; `say` is told how far it is."""
     different = list(dict.fromkeys(games))
     tasks = [task for rules in different for task in rules.tasks()]
-    found: list[float] = []
-    with workers(jobs) if jobs > 1 else nullcontext() as pool:
-        for regret in map(_regret, tasks) if pool is None else pool.map(_regret, tasks):
-            found.append(regret)
-            if say is not None:
-                say(f"{len(found)} of {len(tasks)} runs played")
-    left = iter(found)
+    found: dict[int, float] = {}
+    for number, regret in _in_processes(tasks, jobs) if jobs > 1 else _in_a_row(tasks):
+        found[number] = regret
+        if say is not None:
+            say(f"{len(found)} of {len(tasks)} runs played")
+    left = iter([found[number] for number in range(len(tasks))])
     played = {
         rules: rules.game(np.array(list(itertools.islice(left, len(rules.tasks())))))
         for rules in different

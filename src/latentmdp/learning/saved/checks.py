@@ -26,7 +26,7 @@ from latentmdp.formats.schema import (
     whole,
 )
 from latentmdp.learning.knowledge import ESTIMABLE
-from latentmdp.learning.spec import Spec
+from latentmdp.learning.spec import RunSpec
 from latentmdp.model.availability import checked_mask
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.settings import SearchSettings
@@ -205,7 +205,7 @@ def checked_run(state: Any, model: LatentMDP) -> State:
     found = fitting(state, {**RUN, "learner": {}}, {})
     learner = found["learner"] = checked_learner(state["learner"], "learner.")
     found["targets"] = found["targets"].tolist()
-    if Spec(**found["spec"]).for_learner() != learner["choice"]:
+    if RunSpec(**found["spec"]).for_learner() != learner["choice"]:
         raise ModelError("spec must be what the learner's choice is; it is not")
     _check_same_model(learner, model)
     _check_table(found)

@@ -26,7 +26,7 @@ from latentmdp.theory.variance.maximum import max_variance
 
 if TYPE_CHECKING:
     from latentmdp.learning.session import Phase
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
 
 EQUAL_WITHIN = 1e-9  # values closer than this are equal
@@ -60,7 +60,7 @@ def audit(
     """
     if not isinstance(run, Run):
         raise ModelError(f"audit needs a Run, as learn gives; it was given a {type(run).__name__}")
-    run = run.itself
+    run = run.in_model_units
     if run.episodes < 1:
         raise ModelError("an audit needs a run with episodes; none has been played yet")
     if auditor is not None:
@@ -83,7 +83,7 @@ class Auditor:
     """Looks at one phase after the other; `series` then holds what the report is made of."""
 
     model: LatentMDP
-    spec: Spec
+    spec: RunSpec
     faults: list[str] = field(default_factory=list)  # bugs, in the order found
     has_alpha: bool = True  # whether counts determine the optimistic values
     mismatches: int = 0  # phases whose optimistic value is not the equations'

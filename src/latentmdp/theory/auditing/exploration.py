@@ -19,7 +19,7 @@ from latentmdp.policy.belief import reach_weights
 from latentmdp.theory.auditing.optimistic_values import optimistic_alpha
 
 if TYPE_CHECKING:
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
 
@@ -28,7 +28,7 @@ LARGEST_POWER = 60  # episodes are searched up to 2^60
 HALVINGS = 40
 
 
-def exploring_from(model: LatentMDP, policy: PolicyGraph, spec: Spec) -> float | None:
+def exploring_from(model: LatentMDP, policy: PolicyGraph, spec: RunSpec) -> float | None:
     """The first episode at which `policy`, played all the time, should look worth less than 1.
 
     By halving on the number of episodes `k`: every row gets `k` times its expected visits, and the
@@ -54,7 +54,7 @@ def exploring_from(model: LatentMDP, policy: PolicyGraph, spec: Spec) -> float |
 
 
 def optimistic_value(
-    model: LatentMDP, policy: PolicyGraph, spec: Spec, episodes: float
+    model: LatentMDP, policy: PolicyGraph, spec: RunSpec, episodes: float
 ) -> float | None:
     """What the algorithm hopes for from `policy` once it has been played for so many episodes."""
     row = (np.arange(model.M) * model.S + policy.state[:, None]) * model.A + policy.action[:, None]

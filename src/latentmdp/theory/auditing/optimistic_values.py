@@ -19,7 +19,7 @@ from latentmdp.optimism.given import Known
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
-    from latentmdp.learning.spec import Spec
+    from latentmdp.learning.spec import RunSpec
     from latentmdp.model.counts import Counts
     from latentmdp.model.latent_mdp import LatentMDP
     from latentmdp.policy.graph import PolicyGraph
@@ -51,7 +51,7 @@ def optimistic_alpha(
     model: LatentMDP,
     policy: PolicyGraph,
     counts: Counts,
-    spec: Spec,
+    spec: RunSpec,
     variant: Variant = AS_WRITTEN,
 ) -> Floats | None:
     """`alpha~ (N, M)` of the policy at the snapshot; None where counts do not determine it.

@@ -1,8 +1,8 @@
-"""`RunSpec`: one run of a study as plain data, and its id: readable, plus a hash of its content.
+"""`StudyRun`: one run of a study as plain data, and its id: readable, plus a hash of its content.
 
-What decides the result is in `content`, and only that is hashed: not names, not paths, not the
-place in a file. So adding a value to a sweep adds runs and renames none, and two entries that say
-the same are one run. Random streams come from the hash.
+Everything that determines the result is in `content`, and only that is hashed: not names, paths or
+the position in a file. So adding a value to a sweep adds runs and renames none, and two equal
+entries are one run. Random streams are derived from the hash.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from typing import Any
 
 from latentmdp.learning.regret import RegretBracket, open_gap
 from latentmdp.model.units import Conversion
+from latentmdp.runtime.workers import Plain as Plain
 
-Plain = dict[str, Any]
 VALUES = ("optimal_lower", "optimal_upper", "final_value")  # columns of a learner's run ...
 DIFFERENCES = ("regret", "regret_upper")  # ... and those that are differences of values
 KEY_LENGTH = 16  # hexadecimal digits: in 10^6 runs two agree with a probability below 1e-7
@@ -39,10 +39,10 @@ def is_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """One run: `content` is what is hashed, `labels` the columns of the table that name it.
+class StudyRun:
+    """One run: `content` is hashed, `labels` are the columns of the table that name it.
 
-    `where` says how workers get at what `content` names only by its hash: files.
+    `where` has the paths of files that `content` names only by their hashes.
     """
 
     kind: str  # "learn", or "call" for a function
@@ -57,7 +57,7 @@ class RunSpec:
 
     @cached_property
     def id(self) -> str:
-        """Readable, unique, fit for a folder's name."""
+        """Readable, unique, valid as a folder's name."""
         words = [str(value) for name, value in self.labels.items() if name in READABLE]
         return f"{_slug('-'.join(words))}-{self.key}"
 
@@ -68,7 +68,7 @@ class RunSpec:
 
     @cached_property
     def optimum(self) -> Plain | None:
-        """What must be planned before the run: its model and class; None for functions."""
+        """The optimum to plan before the run: its model and class; None for functions."""
         if self.kind != "learn":
             return None
         return {"model": self.content["model"], "policy_class": self.content["policy_class"]}
@@ -80,7 +80,7 @@ class RunSpec:
 
 
 def conversion_of(where: Plain) -> Conversion:
-    """From values of a run to a person's own units, as `ModelSources` has left it in `where`."""
+    """The conversion to the user's units, as `ModelSources` has stored it in `where`."""
     return Conversion(*where.get("model", {}).get("conversion", ()))
 
 
@@ -97,7 +97,7 @@ def in_user_units(result: Plain, conversion: Conversion) -> Plain:
 def open_gap_of(row: Mapping[Any, Any]) -> float:
     """By how much the optimum of a run may exceed the best known value; `row` of a study's table.
 
-    0 where it is closed, and for functions, of whose results nothing is known.
+    0 if it is closed, and for functions, whose results are not interpreted.
     """
     columns: list[Any] = [
         row.get(name) for name in ("regret", "regret_upper", "episodes", "optimal_upper")

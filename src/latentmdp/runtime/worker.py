@@ -1,7 +1,7 @@
 """The process of a worker: one JSON line per task on standard input, one per outcome on output.
 
-It knows nothing of the program that started it: no `__main__` is imported again, so `study.run`
-needs no guard in scripts and works in notebooks.
+It does not import the `__main__` of the program that started it, so scripts need no guard and
+notebooks work.
 """
 
 import faulthandler
@@ -10,33 +10,34 @@ import os
 import signal
 import sys
 import threading
+from importlib import import_module
 from typing import Any, TextIO
 
-from latentmdp.experiments.tasks import perform
 from latentmdp.runtime.interrupts import StopRequest, ignore_interrupts
 
-# what a worker is started with; its arguments are the paths where modules are found
+# a worker is started with this; arguments: the paths of modules, and the function that does a task
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from latentmdp.experiments.worker import main; main()"
+    "from latentmdp.runtime.worker import main; main(sys.argv[2])"
 )
 
 
-def main() -> None:
-    """Do tasks until the driver closes the pipe, or is gone."""
+def main(name: str) -> None:
+    """Do tasks by the function `module:name` until the parent closes the pipe or ends."""
     ignore_interrupts()
     os.environ["LATENTMDP_QUIET"] = "1"
     faulthandler.enable()
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what tasks print must not get between the outcomes
+    os.dup2(2, 1)  # what tasks print must not mix with the outcomes
     if hasattr(os, "register_at_fork"):
-        # the driver sees our end when nobody has the channel open: not a task's own processes
+        # processes that a task starts must not hold the channel open: its end tells that we ended
         os.register_at_fork(after_in_child=channel.close)
+    perform = find_function(name)
     stop = StopRequest()
     tasks = _Inbox(sys.stdin, stop)
     _send(channel, {"ready": os.getpid()})
     while (task := tasks.next()) is not None:
-        _forget_words()
+        _clear_output()
         _send(channel, perform(task, stop.is_set))
 
 
@@ -45,8 +46,14 @@ def _send(channel: TextIO, message: dict[str, Any]) -> None:
     channel.flush()
 
 
-def _forget_words() -> None:
-    """What earlier tasks have printed is not this one's."""
+def find_function(name: str) -> Any:
+    """The function `module:name`."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)
+
+
+def _clear_output() -> None:
+    """Delete what earlier tasks have printed."""
     sys.stderr.flush()
     try:
         os.ftruncate(2, 0)
@@ -56,9 +63,9 @@ def _forget_words() -> None:
 
 
 class _Inbox:
-    """Tasks as they come; `stop` is set by a message of its own, and the end of the pipe ends us.
+    """Receives tasks. A message `stop` sets `stop`; the end of the pipe ends the process.
 
-    Files are replaced as a whole, so that a worker may end at any moment.
+    Files are always replaced as a whole, so a worker may end at any moment.
     """
 
     def __init__(self, stream: TextIO, stop: StopRequest) -> None:
