@@ -15,11 +15,14 @@ import pytest
 
 import latentmdp as lm
 from latentmdp.commands import cli
+from latentmdp.fitting.deciding.decision import decide
+from latentmdp.optimism.pessimistic import pessimistic_value
 from latentmdp.planning.history.planner import HISTORY_METHODS
 from latentmdp.planning.infinite.markov import INFINITE_MARKOV_METHODS
 from latentmdp.planning.infinite.planner import INFINITE_METHODS
 from latentmdp.planning.markov.planner import MARKOV_METHODS
 from latentmdp.runtime.kernel_cache import compiling
+from latentmdp.theory.variance.maximum import max_variance
 
 LIMIT = 0.3
 OVERHEAD = 1.0
@@ -144,6 +147,75 @@ def test_all_objectives_keep_the_limit(name):
             assert taken <= LIMIT + OVERHEAD + EVALUATIONS * once, (objective, policy_class, taken)
             assert found.lower <= found.upper
             assert found.worth.lower <= found.worth.upper
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "horizon" else pytest.param(name, marks=pytest.mark.slow) for name in LOGS],
+)
+def test_evaluation_by_draws_and_decisions_keep_the_limit(name):
+    small = lm.fit(log_of(2, 4, 2, 4, 100))
+    decide(small, time_limit=LIMIT)  # loads what is loaded late
+    fit = lm.fit(log_of(*LOGS[name]))
+    table = np.zeros((fit.model.H, fit.model.S), dtype=np.int64)
+    _, once = seconds_of(lambda: fit.evaluate(table, draws=39))
+    found, taken = seconds_of(lambda: fit.evaluate(table, draws=10**6, time_limit=LIMIT))
+    assert taken <= LIMIT + OVERHEAD + EVALUATIONS * once, taken
+    assert 39 <= len(found.draws) < 10**6
+    decision, taken = seconds_of(lambda: decide(fit, time_limit=LIMIT))
+    # both classes, and what knowing the context would add
+    assert taken <= LIMIT + 2 * OVERHEAD + 3 * EVALUATIONS * once, taken
+    assert decision.gain.lower <= decision.gain.upper
+
+
+WITH_VISITS = FINITE | {"states": FINITE["states"].replace("10000", "1000")}  # S * S numbers
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "contexts" else pytest.param(name, marks=pytest.mark.slow)
+        for name in WITH_VISITS
+    ],
+)
+def test_careful_and_hopeful_plans_keep_the_limit(name):
+    """With 150 contexts a search with memory took a minute to begin, whatever the limit."""
+    tiny = lm.make("garnet:contexts=2,states=3,actions=2,branching=2,horizon=4")
+    model = lm.make(WITH_VISITS[name])
+    few, visits = (np.random.default_rng(0).poisson(200 * m.P) for m in (tiny, model))
+    table = lm.PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=np.int64))
+    pessimistic_value(tiny, few, lm.PolicyGraph.from_table(np.zeros((4, 3), dtype=np.int64)))
+    _, once = seconds_of(lambda: pessimistic_value(model, visits, table))
+    for policy_class in ("markov", "history"):
+        for planner in (lm.pessimistic_plan, lm.optimistic_plan):
+            planner(tiny, few, policy_class=policy_class, time_limit=LIMIT)
+            found, taken = seconds_of(
+                lambda: planner(model, visits, policy_class=policy_class, time_limit=LIMIT)  # noqa: B023
+            )
+            assert taken <= LIMIT + OVERHEAD + EVALUATIONS * once, (planner, policy_class, taken)
+            assert found.lower <= found.upper
+            assert found.policy_class == policy_class
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("horizon", "dense") else pytest.param(name, marks=pytest.mark.slow)
+        for name in FINITE
+    ],
+)
+def test_the_largest_variance_keeps_the_limit(name):
+    """It asked for the time between planning problems only; 5,000 steps were a RecursionError."""
+    tiny = lm.make("garnet:contexts=2,states=3,actions=2,branching=2,horizon=4")
+    model = lm.make(FINITE[name])
+    for policy_class in ("markov", "history"):
+        for limit in (1, 20_000):
+            max_variance(tiny, policy_class, exact_limit=limit)
+        found, taken = seconds_of(lambda: max_variance(model, policy_class, time_limit=LIMIT))  # noqa: B023
+        variance, once = seconds_of(lambda: lm.evaluate(model, found.policy).variance)  # noqa: B023
+        assert taken <= LIMIT + OVERHEAD + 3 * EVALUATIONS * once, (policy_class, taken, once)
+        assert variance == pytest.approx(found.lower)
+        assert found.lower <= found.upper
 
 
 @pytest.mark.parametrize("endless", [False, True])

@@ -1,5 +1,6 @@
 """`latentmdp compile` leaves nothing to compile; a first `learn` compiles in several processes."""
 
+import errno
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+import latentmdp as lm
 from latentmdp.commands import compile_ahead as _compile
 from latentmdp.runtime import compile as _ahead
 
@@ -155,3 +157,19 @@ def test_every_algorithm_has_a_task_that_stands_for_it():
     for algorithm in _compile.KINDS.values():
         for policy_class in ("markov", "history"):
             assert f"update-{algorithm}-{policy_class}" in names
+
+
+def test_a_disk_that_fills_up_is_named(monkeypatch):
+    """Numba's error does not say where it wrote."""
+    monkeypatch.setattr(_compile, "TASKS", [_compile.Task(fill_the_disk)])
+    with pytest.raises(lm.ModelError) as found:
+        _compile.compile_all()
+    assert str(found.value) == (
+        f"{_ahead.notes().parent} must have room for compiled kernels: no space left on device; "
+        "what was compiled until then is kept"
+    )
+
+
+def fill_the_disk():
+    """What a worker's Numba does where there is no room."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,6 +9,7 @@ from strategies import random_model
 import latentmdp as lm
 from latentmdp import LatentMDP, ModelError, PolicyGraph
 from latentmdp.builtin_domains.lower_bound import hard_instance
+from latentmdp.planning.budget import Budget
 from latentmdp.theory.variance import maximum as variance
 from latentmdp.theory.variance.collected import with_collected
 from latentmdp.theory.variance.known_context import known_context_bound
@@ -134,7 +135,7 @@ def test_upper_bound_is_the_best_mixture():
     model = LatentMDP.from_arrays([[[[1.0], [1.0]]]], [[[0.0, 1.0]]], [1.0], [[1.0]], 1)
     assert max_variance(model)[:2] == (0.0, 0.0)
     augmented = with_collected(model, 1000)
-    bound = variance._mixture(augmented, "history", (0.0, 1.0), 6, 5.0)
+    bound = variance._mixture(augmented, "history", (0.0, 1.0), 6, Budget(5.0, None))
     assert bound == pytest.approx(0.25)
 
 

@@ -128,7 +128,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _refuse("not enough memory", as_json)
     except (KeyboardInterrupt, typer.Abort):
-        result = INTERRUPTED
+        return _refuse("interrupted", as_json, INTERRUPTED)
     except BrokenPipeError:
         result = _unread()
     except SystemExit as stop:  # Typer's own answer to a broken pipe is exit code 1
@@ -138,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         words = (error.filename, error.strerror or error)
         return _refuse(": ".join(str(x) for x in words if x), as_json)
-    if result == INTERRUPTED:
+    if result == INTERRUPTED:  # it has printed how far it came
         print("latentmdp: interrupted", file=sys.stderr)
     return result
 
@@ -158,14 +158,14 @@ def _call(arguments: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _refuse(text: str, as_json: bool) -> int:
+def _refuse(text: str, as_json: bool, code: int = 2) -> int:
     """One line on standard error; with --json also an object with `error`."""
     line = printable(" ".join(text.split()))
     print(f"latentmdp: {line}", file=sys.stderr)
     if as_json:
         with suppress(OSError):  # the disk that standard output goes to may be what is full
             print(json.dumps({"error": line}), flush=True)
-    return 2
+    return code
 
 
 def main() -> None:

@@ -7,11 +7,13 @@ runs all tasks; a first `learn` runs those of its learner beside the planning of
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
 from latentmdp.runtime.calls import Call, Calls
+from latentmdp.runtime.files import reason
 from latentmdp.runtime.notice import notice
+from latentmdp.runtime.worker import find_function
 
 TINY = "garnet:contexts=2,states=3,actions=2,branching=2,horizon=3"
 SMALL = "garnet:contexts=3,states=4,actions=2,branching=2,horizon=8,shared_support=1"
@@ -178,7 +180,24 @@ def compile_all() -> None:
 
 
 def _in_processes(jobs: int, tasks: list[Task]) -> Calls:
-    return Calls(jobs, [Call(f"{__name__}:{t.function.__name__}", t.arguments) for t in tasks])
+    functions = [f"{t.function.__module__}:{t.function.__name__}" for t in tasks]
+    calls = zip(functions, tasks, strict=True)
+    return Calls(jobs, [Call(f"{__name__}:compile_task", (f, *t.arguments)) for f, t in calls])
+
+
+def compile_task(function: str, *arguments: Any) -> None:
+    """In a worker: call the function of a task; a full disk is named by its folder."""
+    from latentmdp.runtime.compile import notes
+
+    try:
+        find_function(function)(*arguments)
+    except OSError as error:  # Numba's own, which does not name the place
+        folder = notes()
+        place = error.filename if folder is None else folder.parent
+        raise ModelError(
+            f"{place} must have room for compiled kernels: {reason(error)}; what was compiled "
+            "until then is kept"
+        ) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from latentmdp.csr import Floats, Ints
+from latentmdp.csr import Floats, Ints, outcomes_of_a_row, pieces
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph, as_policy
 
@@ -24,11 +24,13 @@ def value_vectors(model: LatentMDP, policy: PolicyGraph) -> tuple[Floats, Floats
     from latentmdp.kernels.policies import alpha_vectors, policy_nodes  # Numba loads slowly
 
     alpha, variance = np.empty((2, policy.N, model.M))
-    alpha_vectors(
-        model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-        model.stride, model.discount, model.terminal_or_zeros, policy_nodes(policy),
-        np.empty(model.branching), alpha, variance,
-    )  # fmt: skip
+    nodes, total = policy_nodes(policy), np.empty(model.branching)
+    for first, end in reversed(pieces(policy.N, model.M * outcomes_of_a_row(model))):
+        alpha_vectors(
+            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
+            model.stride, model.discount, model.terminal_or_zeros, nodes, first, end, total,
+            alpha, variance,
+        )  # fmt: skip
     return alpha, variance
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentmdp.csr import Floats, Ints
+from latentmdp.csr import Floats, Ints, pieces
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.alpha_vectors import value_vectors
 from latentmdp.model.horizons import needs_finite
@@ -168,10 +168,11 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     value = np.zeros((model.H + 1, model.M, model.S))
     value[model.H] = model.terminal_or_zeros
     best = np.empty((model.H, model.M, model.S), dtype=np.int64)
-    backward_induction(
-        model.indptr, model.next, model.prob, model.row_reward, model.A, model.stride,
-        model.discount, 0, value, best,
-    )  # fmt: skip
+    for first, end in reversed(pieces(model.H, len(model.next) / model.steps)):  # of the steps
+        backward_induction(
+            model.indptr, model.next, model.prob, model.row_reward, model.A, model.stride,
+            model.discount, first, value[first : end + 1], best[first:end],
+        )  # fmt: skip
     if model.allowed is None:
         return value, best
     if model.steps == 1:

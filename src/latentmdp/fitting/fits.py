@@ -95,11 +95,17 @@ class Fit:
         """`n` models from the posterior, with the same names, horizon and outcomes."""
         return list(draw_models(self.estimate, n, seed))
 
-    def evaluate(self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0) -> Worth:
-        """What a policy (a plan, a policy, a table of actions) is worth, with an interval."""
+    def evaluate(
+        self, policy: Any, level: float = 0.95, draws: int = 1000, seed: int = 0,
+        time_limit: float | None = None,
+    ) -> Worth:  # fmt: skip
+        """What a policy (a plan, a policy, a table of actions) is worth, with an interval.
+
+        After `time_limit` seconds there are fewer draws, but as many as the interval needs.
+        """
         from latentmdp.fitting.estimation.worth import worth_of  # SciPy loads slowly
 
-        return worth_of(self, policy, level, draws, seed)
+        return worth_of(self, policy, level, draws, seed, time_limit)
 
     @property
     def log_value(self) -> Interval:

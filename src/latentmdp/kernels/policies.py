@@ -33,10 +33,12 @@ def skip_to_successor(e, end, symbol, y, edge_symbol, edge_next):
 
 @kernel
 def alpha_vectors(
-    indptr, following, symbol, prob, reward, A, stride, discount, terminal, policy, total, alpha,
-    variance,
+    indptr, following, symbol, prob, reward, A, stride, discount, terminal, policy, first_node,
+    end_node, total, alpha, variance,
 ):  # fmt: skip
-    """Fill `alpha (N, M)` and `variance (N, M)`, of the remaining reward at each node.
+    """Fill `alpha (N, M)` and `variance (N, M)` of some nodes: of the remaining reward.
+
+    The nodes after them must be filled before.
 
     `alpha_m(n) = sum p (r + discount alpha_m(n'))`; the variance adds what this step's outcome
     decides to what the successors carry (Definition 1). After the last step comes `terminal
@@ -44,9 +46,9 @@ def alpha_vectors(
     """
     step, state, action, default = policy.step, policy.state, policy.action, policy.default
     edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
-    N, M = alpha.shape
+    M = alpha.shape[1]
     H, S = default.shape
-    for n in range(N - 1, -1, -1):
+    for n in range(end_node - 1, first_node - 1, -1):
         t, last = step[n], step[n] == H - 1
         for m in range(M):
             row = t * stride + (m * S + state[n]) * A + action[n]
@@ -74,16 +76,16 @@ def alpha_vectors(
 
 
 @kernel
-def reach_nodes(indptr, following, symbol, prob, A, stride, policy, start, reach):
-    """Add up `reach (N, M)`, the probability of context and node, from `start (M, S)`."""
+def reach_nodes(indptr, following, symbol, prob, A, stride, policy, first_node, end_node, reach):
+    """Pass `reach (N, M)`, the probability of context and node, on from some nodes.
+
+    The nodes before them must have done so; those of the first step have the initial ones.
+    """
     step, state, action, default = policy.step, policy.state, policy.action, policy.default
     edge_ptr, edge_symbol, edge_next = policy.indptr, policy.symbol, policy.next
-    N, M = reach.shape
+    M = reach.shape[1]
     H, S = default.shape
-    for m in range(M):
-        for s in range(S):
-            reach[policy.root[s], m] += start[m, s]
-    for n in range(N):
+    for n in range(first_node, end_node):
         t = step[n]
         if t == H - 1:
             break

@@ -1,5 +1,6 @@
 """`optimistic_plan`: the oracle by itself; `make_planner`: the one that a learner keeps calling."""
 
+import math
 import time
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,6 +18,8 @@ from latentmdp.optimism.settings import ALONE, SEARCH, SearchSettings
 from latentmdp.optimism.ties import Planner
 from latentmdp.policy.graph import PolicyGraph, playable
 from latentmdp.policy.policy_class import check_policy_class
+
+MEMORY_SECONDS = 1.5e-5  # measured, for each context and each outcome that some context has shown
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ def optimistic_plan(
     warm: OptimisticPlan | None = None,
     seed: int = 0,
     settings: SearchSettings = ALONE,
+    time_limit: float = math.inf,
 ) -> OptimisticPlan:
     """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
 
@@ -72,7 +76,7 @@ def optimistic_plan(
     `episodes` and `delta` enter through `iota`; `bonus_scale` multiplies the bonus or the radius.
     `warm`, an earlier plan of the same problem with other visits, is where the search starts; one
     of another problem is of no use.
-    `settings` say how hard it searches.
+    `settings` say how hard it searches; after `time_limit` seconds no better policy is looked for.
 
     >>> import latentmdp as lm, numpy as np
     >>> model = lm.make("bandit:arms=2,contexts=2,horizon=3,seed=0")
@@ -92,9 +96,9 @@ def optimistic_plan(
     else:
         stream = np.random.default_rng(seed)
         rule = rule_named(algorithm)
-        planner = make_planner(
-            known, rule, setting, policy_class, stream, settings=settings
-        )  # fmt: skip
+        kind = class_in_time(policy_class, known, counts, time_limit)
+        planner = make_planner(known, rule, setting, kind, stream, settings=settings)
+    planner.deadline = began + time_limit
     found = search_all(planner, counts, settings)
     lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
     assert abs(lower - found.value) < settings.equal, f"{found.value} is not the value {lower}"
@@ -113,6 +117,18 @@ def checked_counts(known: Known, visits: np.ndarray | Counts) -> Counts:
             f"they are of {counts.M}, {counts.S} and {counts.A}"
         )
     return counts
+
+
+def class_in_time(policy_class: str, known: Known, counts: Counts, seconds: float) -> str:
+    """The class, or `markov` in place of `history` where the time does not suffice for memory.
+
+    To set up a search with memory takes a time that grows with what can be seen after the actions,
+    in all contexts. A policy without memory is one of the class too, and the bound holds for both.
+    """
+    if policy_class != "history" or math.isinf(seconds):
+        return policy_class
+    seen = np.unique(counts.slot_row % (known.S * known.A) * known.S + counts.next)
+    return "history" if MEMORY_SECONDS * known.M * len(seen) <= seconds else "markov"
 
 
 def search_all(planner: Planner, counts: Counts, settings: SearchSettings) -> Any:
@@ -138,6 +154,8 @@ def _fits(
 ) -> bool:
     """Whether a plan's planner solves the same problem, so that its policy may go on from there."""
     old = warm.planner
+    if (warm.policy_class == "history") != isinstance(old, HistoryPlanner):
+        return False  # there was no time for memory
     same_known = all(
         np.array_equal(getattr(old.known, f.name), getattr(known, f.name)) for f in fields(Known)
     )

@@ -24,7 +24,12 @@ from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
 from latentmdp.optimism.given import Known
 from latentmdp.optimism.log_boxes import log_boxes
 from latentmdp.optimism.model import OptimisticModel
-from latentmdp.optimism.optimistic_plan import checked_counts, make_planner, search_all
+from latentmdp.optimism.optimistic_plan import (
+    checked_counts,
+    class_in_time,
+    make_planner,
+    search_all,
+)
 from latentmdp.optimism.other_state import (
     narrower_policy,
     wider_counts,
@@ -147,7 +152,8 @@ def pessimistic_plan(
     `totals`: bounds of what is still to come. `cut (M, S, A)`: more visits, of which nobody knows
     where they led: it may be anywhere. `bonus_scale` multiplies the boxes; below 1 the probability
     is no longer certain. `time_limit`: seconds after which no better policy is looked for; the
-    first one must be found and certified, which takes `O(H M S A)` in all.
+    first one must be found and certified, which takes `O(H M S A)` in all. Where the time does not
+    suffice to begin a search with memory, the policy has none.
 
     What is certified is `lower`, computed from the finished policy by code that the search does not
     use. That no policy of the class is better is not certain unless `lower` reaches `upper`.
@@ -166,8 +172,9 @@ def pessimistic_plan(
         model, visits, delta, starts, sure, rewards, lowest, totals, cut, bonus_scale
     )
     stream = np.random.default_rng(seed)
+    kind = class_in_time(policy_class, problem.known, problem.counts, time_limit)
     planner = make_planner(
-        problem.known, problem.rule, problem.setting, policy_class, stream, "incumbent", settings
+        problem.known, problem.rule, problem.setting, kind, stream, "incumbent", settings
     )
     planner.deadline = began + time_limit
     found = search_all(planner, problem.counts, settings)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latentmdp.csr import Floats
+from latentmdp.csr import Floats, outcomes_of_a_row, pieces
 from latentmdp.errors import ModelError
 from latentmdp.model.latent_mdp import LatentMDP
 
@@ -80,10 +80,13 @@ def reach_weights(model: LatentMDP, policy: "PolicyGraph") -> Floats:
 
         return discounted_reach(model, policy)
     reach = np.zeros((policy.N, model.M))
-    reach_nodes(
-        model.indptr, model.next, model.symbol, model.prob, model.A, model.stride,
-        policy_nodes(policy), model.w[:, None] * model.nu, reach,
-    )  # fmt: skip
+    np.add.at(reach, policy.root, (model.w[:, None] * model.nu).T)
+    nodes = policy_nodes(policy)
+    for first, end in pieces(policy.N, model.M * outcomes_of_a_row(model)):
+        reach_nodes(
+            model.indptr, model.next, model.symbol, model.prob, model.A, model.stride, nodes,
+            first, end, reach,
+        )  # fmt: skip
     return reach
 
 

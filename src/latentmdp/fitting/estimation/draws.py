@@ -28,8 +28,9 @@ TINY = 1e-290  # an outcome that is possible stays so
 def draw_models(found: Estimate, n: int, seed: int = 0) -> Iterator[LatentMDP]:
     """`n` models, each with a random stream of its own: the first ones do not depend on `n`."""
     n, seed = checked_whole("n", n, 0), checked_whole("seed", seed, 0)
-    for stream in np.random.SeedSequence(seed).spawn(n):
-        yield _draw(found, np.random.default_rng(stream))
+    streams = np.random.SeedSequence(seed)
+    for _ in range(n):
+        yield _draw(found, np.random.default_rng(streams.spawn(1)[0]))
 
 
 def _draw(found: Estimate, random: np.random.Generator) -> LatentMDP:

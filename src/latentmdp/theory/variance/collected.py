@@ -10,6 +10,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.planning.budget import StopCheck
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,12 @@ class Collected:
         )  # fmt: skip
 
 
-def with_collected(model: LatentMDP, limit: int, grid: float | None = None) -> Collected | None:
-    """Augment by the collected reward; None if it takes more than `limit` outcomes.
+def with_collected(
+    model: LatentMDP, limit: int, grid: float | None = None, stop: StopCheck = lambda: False
+) -> Collected | None:
+    """Augment by the collected reward.
+
+    None if it takes more than `limit` outcomes, or `stop` says so before.
 
     With a `grid` the collected reward is rounded to its multiples (what was seen stays part of the
     state, so that nothing is forgotten); then totals are off by at most `H grid / 2`.
@@ -77,10 +82,12 @@ def with_collected(model: LatentMDP, limit: int, grid: float | None = None) -> C
                     after = number((t + 1 if timed else 0, int(model.next[i]), total, symbol))
                     rows.append((m, place, a, after, float(model.prob[i]), C, total))
                     following.add((m, after))
-            if len(rows) > limit:
+            if len(rows) > limit or stop():
                 return None
         layer = following
     for m in range(model.M):  # what cannot happen stays where it is, at no reward
+        if stop():
+            return None
         for place in range(len(keys)):
             if (m, place) not in done:
                 rows += [(m, place, a, place, 1.0, 0.0, 0.0) for a in range(model.A)]

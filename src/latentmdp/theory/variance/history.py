@@ -13,6 +13,7 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.policies import backward_induction
 from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.planning.budget import StopCheck
 from latentmdp.theory.variance.memory import after_action
 
 Decision = tuple[int, tuple["Moments", ...]]  # the action, and one point per observation after it
@@ -25,12 +26,16 @@ class _TooLargeError(Exception):
     pass
 
 
-def history_variance(model: LatentMDP, limit: int) -> dict[tuple[int, ...], int] | None:
-    """Actions by history of a policy with the largest variance; None beyond `limit` histories.
+def history_variance(
+    model: LatentMDP, limit: int, stop: StopCheck = lambda: False
+) -> dict[tuple[int, ...], int] | None:
+    """Actions by history of a policy with the largest variance.
+
+    None beyond `limit` histories, or when `stop` says so.
 
     A history is `(s_0, a_0, symbol_0, s_1, ...)` as in `PolicyGraph.from_tree`.
     """
-    search = _Search(model, limit)
+    search = _Search(model, limit, stop)
     try:
         point, starts = search.best()
     except _TooLargeError:
@@ -51,10 +56,10 @@ def history_variance(model: LatentMDP, limit: int) -> dict[tuple[int, ...], int]
 
 
 class _Search:
-    def __init__(self, model: LatentMDP, limit: int) -> None:
-        self.model, self.left = model, limit
+    def __init__(self, model: LatentMDP, limit: int, stop: StopCheck) -> None:
+        self.model, self.left, self.stop = model, limit, stop
         self.low, self.high = value_range(model)
-        self.actions = action_kinds(model)
+        self.actions = ActionKinds(model)
         self.observations: dict[tuple[tuple[int, ...], int], list[tuple[int, int]]] = {}
 
     def best(self) -> tuple[tuple[Moments, ...], list[int]]:
@@ -88,7 +93,7 @@ class _Search:
         """The useful points of one history."""
         history, t, s, g, C = node
         self.left -= 1
-        if self.left < 0:
+        if self.left < 0 or self.stop():
             raise _TooLargeError
         model = self.model
         if t == model.H:
@@ -144,19 +149,25 @@ def solve_contexts(model: LatentMDP, sign: float) -> tuple[Floats, Ints]:
     return value, best
 
 
-def action_kinds(model: LatentMDP) -> list[list[int]]:
+class ActionKinds:
     """By state, one action of each kind: actions whose rows agree in all contexts are one kind."""
-    kinds = []
-    for s in range(model.S):
-        seen: dict[tuple[bytes, ...], int] = {}
-        for a in range(model.A):
-            key: list[bytes] = []
-            for m in range(model.M):
-                row = (m * model.S + s) * model.A + a
-                part = slice(model.indptr[row], model.indptr[row + 1])
-                key += [
-                    x[part].tobytes() for x in (model.next, model.symbol, model.prob, model.reward)
-                ]
-            seen.setdefault(tuple(key), a)
-        kinds.append(list(seen.values()))
-    return kinds
+
+    def __init__(self, model: LatentMDP) -> None:
+        self._model = model
+        self._found: dict[int, list[int]] = {}  # of the states that were asked for
+
+    def __getitem__(self, s: int) -> list[int]:
+        if s not in self._found:
+            kinds: dict[tuple[bytes, ...], int] = {}
+            for a in range(self._model.A):
+                kinds.setdefault(self._rows(s, a), a)
+            self._found[s] = list(kinds.values())
+        return self._found[s]
+
+    def _rows(self, s: int, a: int) -> tuple[bytes, ...]:
+        model, key = self._model, []
+        for m in range(model.M):
+            row = (m * model.S + s) * model.A + a
+            part = slice(model.indptr[row], model.indptr[row + 1])
+            key += [x[part].tobytes() for x in (model.next, model.symbol, model.prob, model.reward)]
+        return tuple(key)

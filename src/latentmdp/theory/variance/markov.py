@@ -1,34 +1,44 @@
 """`Var*` over Markov policies: ascent from many starts, and an exact search for small models."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.theory import variance as kernel
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.theory.variance.history import action_kinds, solve_contexts, value_range
+from latentmdp.planning.budget import StopCheck
+from latentmdp.theory.variance.history import ActionKinds, solve_contexts, value_range
 
 CENTRES = 9  # values of c tried in the search's bound
 Place = tuple[int, int, float]  # context, state, reward collected so far
 
 
 def ascend(
-    model: LatentMDP, tables: list[Ints], tolerance: float = 1e-14, max_sweeps: int = 100
-) -> list[Ints]:
-    """Each `table (H, S)` improved by single switches until none raises the variance."""
+    model: LatentMDP, tables: list[Ints], stop: StopCheck = lambda: False,
+    tolerance: float = 1e-14, max_sweeps: int = 100,
+) -> Iterator[Ints]:  # fmt: skip
+    """Each `table (H, S)` improved by single switches until none raises the variance.
+
+    After `stop` says so there are no more sweeps, and no more tables after this one.
+    """
     H, M, S = model.H, model.M, model.S
     scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
     start = model.w[:, None] * model.nu
-    improved = []
     for given in tables:
         table = np.array(given, dtype=np.int64)
-        kernel.raise_variance(
-            model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
-            table, tolerance, max_sweeps, *scratch[0], *scratch[1],
-        )  # fmt: skip
-        improved.append(table)
-    return improved
+        for _ in range(max_sweeps):
+            before = table.copy()
+            kernel.raise_variance(
+                model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
+                table, tolerance, 1, *scratch[0], *scratch[1],
+            )  # fmt: skip
+            if stop() or np.array_equal(table, before):
+                break
+        yield table
+        if stop():
+            return
 
 
 def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
@@ -42,18 +52,21 @@ def start_tables(model: LatentMDP, random_starts: int, seed: int) -> list[Ints]:
     return tables
 
 
-def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None, bool]:
+def search(
+    model: LatentMDP, limit: int, incumbent: float, stop: StopCheck = lambda: False
+) -> tuple[Ints | None, bool]:
     """`(table, finished)`: a table with a variance above `incumbent`, if there is one.
 
     Branches on the actions of the states reached at a step, first step first. Cuts where
     `min_c max E[(X - c)^2]`, context and collected reward known, shows nothing better. Not
-    finished after looking at `limit` places (context, state, collected reward).
+    finished after looking at `limit` places (context, state, collected reward), or when `stop`
+    says so.
     """
     low, high = value_range(model)
     start = model.w[:, None] * model.nu
     ends = (start * low[0]).sum(), (start * high[0]).sum()
     centres = np.linspace(*ends, CENTRES)
-    actions = action_kinds(model)
+    actions = ActionKinds(model)
     memo: dict[tuple[int, Place], Floats] = {}
     table = np.zeros((model.H, model.S), dtype=np.int64)
     best: list = [incumbent, None]
@@ -68,7 +81,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
         key = (t, place)
         if key not in memo:
             m, s, C = place
-            left[0] -= 1
+            left[0] = -1 if stop() else left[0] - 1
             if t == model.H or left[0] < 0:
                 memo[key] = (C - centres) ** 2
             else:
@@ -95,7 +108,7 @@ def search(model: LatentMDP, limit: int, incumbent: float) -> tuple[Ints | None,
         states = sorted({s for _, s, _ in reach})
         scale = model.discount**t
         for chosen in itertools.product(*(actions[s] for s in states)):
-            left[0] -= len(reach)
+            left[0] = -1 if stop() else left[0] - len(reach)
             table[t, states] = chosen
             after: dict[Place, float] = {}
             for (m, s, C), p in reach.items():

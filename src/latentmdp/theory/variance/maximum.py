@@ -6,6 +6,9 @@ certificate bounds it. That is the best variance of a *mixture* of policies, so 
 not close (choosing between sure rewards 0 and 1: `Var* = 0`, bound 1/4).
 """
 
+import itertools
+import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +18,7 @@ from latentmdp.evaluation.evaluate import context_optimal, evaluate
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.totals import extreme_totals
+from latentmdp.planning.budget import Budget, StopCheck
 from latentmdp.planning.plan import plan_whole
 from latentmdp.policy.graph import PolicyGraph, fitted, playable
 from latentmdp.policy.policy_class import check_policy_class
@@ -25,6 +29,7 @@ from latentmdp.theory.variance.markov import ascend, search, start_tables
 from latentmdp.theory.variance.memory import build_memory
 
 MOST_SCRATCH = 4_000_000  # numbers that an ascent may hold
+MOST_EXACT_STEPS = 250  # the exact searches call themselves, some calls for each step
 
 
 class MaxVariance(NamedTuple):
@@ -51,7 +56,8 @@ def max_variance(
     `exact_limit`: histories (history class), or a tenth of the places that a search through Markov
     policies looks at, up to which the answer is exact, `lower == upper`. Beyond: `starts` random
     starts of ascent; an upper bound from at most `centres` planning problems with at most
-    `state_limit` outcomes, `time_limit` seconds in all.
+    `state_limit` outcomes. `time_limit`: seconds for all of it, half of them for `lower`; a few
+    evaluations are made in any case.
 
     >>> from latentmdp import make
     >>> found = max_variance(make("hard:contexts=2,states=6,eps=0.1,reward=1"))
@@ -73,28 +79,35 @@ def max_variance(
             f"max_variance needs H*S*M of at most {5 * MOST_SCRATCH}; "
             f"it is {model.H * model.S * model.M}"
         )
-    tables = ascend(model, start_tables(model, starts, seed))
-    policies = [PolicyGraph.from_table(table) for table in tables]
+    budget = Budget(time_limit, None)
+
+    def late() -> bool:
+        return budget.seconds >= time_limit / 2.0
+
+    tables = ascend(model, start_tables(model, starts, seed), late)
+    best, lower = _best(model, map(PolicyGraph.from_table, tables), late)
     if nothing_random(model):
-        return MaxVariance(0.0, 0.0, policies[0])
-    best, lower = _best(model, policies)
+        return MaxVariance(0.0, 0.0, best)
     if policy_class == "markov":
-        table, finished = search(model, 10 * exact_limit, lower)
+        table, finished = None, False
+        if model.H <= MOST_EXACT_STEPS:
+            table, finished = search(model, 10 * exact_limit, lower, late)
         if table is not None:
             best, lower = _best(model, [best, PolicyGraph.from_table(table)])
         if finished:
             return MaxVariance(lower, lower, best)
     else:
-        actions = history_variance(model, exact_limit)
+        actions = None
+        if model.H <= MOST_EXACT_STEPS:
+            actions = history_variance(model, exact_limit, late)
         if actions is not None:
             policy = PolicyGraph.from_tree(model, lambda h: actions.get(h, 0))
             best, lower = _best(model, [best, policy])
             return MaxVariance(lower, lower, best)
-        best, lower = _best(model, [best, *_with_memory(model, state_limit, starts, seed, best)])
+        others = _with_memory(model, state_limit, starts, seed, best, late)
+        best, lower = _best(model, itertools.chain([best], others), late)
     return MaxVariance(
-        lower,
-        max(lower, _upper(model, policy_class, state_limit, centres, time_limit)),
-        best,
+        lower, max(lower, _upper(model, policy_class, state_limit, centres, budget)), best
     )
 
 
@@ -108,44 +121,53 @@ def nothing_random(model: LatentMDP) -> bool:
     return bool((np.diff(model.indptr)[rows] == 1).all())
 
 
-def _best(model: LatentMDP, policies: list[PolicyGraph]) -> tuple[PolicyGraph, float]:
-    variances = [evaluate(model, policy).variance for policy in policies]
-    i = int(np.argmax(variances))
-    return policies[i], variances[i]
+def _best(
+    model: LatentMDP, policies: Iterable[PolicyGraph], stop: StopCheck = lambda: False
+) -> tuple[PolicyGraph, float]:
+    """The policy with the largest variance, of those that are looked at before `stop` says so."""
+    best: PolicyGraph | None = None
+    most = -math.inf
+    for policy in policies:
+        variance = evaluate(model, policy).variance
+        if best is None or variance > most:
+            best, most = policy, variance
+        if stop():
+            break
+    assert best is not None, "there is a policy to look at"
+    return best, most
 
 
 def _with_memory(
-    model: LatentMDP, limit: int, starts: int, seed: int, markov: PolicyGraph
-) -> list[PolicyGraph]:
+    model: LatentMDP, limit: int, starts: int, seed: int, markov: PolicyGraph, stop: StopCheck
+) -> Iterable[PolicyGraph]:
     """Policies with memory found by ascent, as exact a memory as fits."""
     for digits in (12, 2, 1):
-        memory = build_memory(model, limit, digits)
+        memory = build_memory(model, limit, digits, stop)
         if memory is not None and memory.model.S * model.H * model.M <= MOST_SCRATCH:
             augmented = memory.model
             as_markov = np.zeros((model.H, augmented.S), dtype=np.int64)
             for t in range(model.H):
                 as_markov[t] = markov.table[t, memory.state]
-            tables = ascend(augmented, [as_markov, *start_tables(augmented, starts, seed)])
-            return [memory.policy(table, markov.table) for table in tables]
-    return []
+            given = [as_markov, *start_tables(augmented, starts, seed)]
+            for table in ascend(augmented, given, stop):
+                yield memory.policy(table, markov.table)
+            return
 
 
 # ---------------------------------------------------------------------- above
 
 
-def _upper(
-    model: LatentMDP, policy_class: str, limit: int, centres: int, time_limit: float
-) -> float:
+def _upper(model: LatentMDP, policy_class: str, limit: int, centres: int, budget: Budget) -> float:
     low, high = value_range(model)
     start = model.w[:, None] * model.nu
     values = float((start * low[0]).sum()), float((start * high[0]).sum())
-    bound = min(_spread(model, values), known_context_bound(model, values))
+    bound = min(_spread(model, values), known_context_bound(model, values, stop=budget.reason))
     augmented = None
     for grid in (None, 1 / 512, 1 / 128, 1 / 32):
         width = None if grid is None else grid * max(model.max_return - model.min_return, 1e-300)
-        augmented = with_collected(model, limit, width)
-        if augmented is not None:
-            return min(bound, _mixture(augmented, policy_class, values, centres, time_limit))
+        augmented = with_collected(model, limit, width, budget.reason)
+        if augmented is not None and not budget.reason():
+            return min(bound, _mixture(augmented, policy_class, values, centres, budget))
     return bound
 
 
@@ -167,7 +189,7 @@ def _mixture(
     policy_class: str,
     values: tuple[float, float],
     centres: int,
-    time_limit: float,
+    budget: Budget,
 ) -> float:
     """`min_c max_pi E[(X - c)^2]` from above: each `c` by the planner's certificate.
 
@@ -179,9 +201,12 @@ def _mixture(
     above: tuple[float, float] | None = None
     c = sum(values) / 2.0
     best = np.inf
-    for _ in range(centres):
+    for k in range(centres):
+        left = math.inf if budget.left is None else budget.left
+        if left <= 0.0:
+            break
         bound, value, policy = _largest_square(
-            augmented.model(c), policy_class, time_limit / centres
+            augmented.model(c), policy_class, left / (centres - k)
         )
         best = min(best, (np.sqrt(max(bound + c * c, 0.0)) + augmented.error) ** 2)
         if policy is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.model.latent_mdp import LatentMDP
+from latentmdp.planning.budget import StopCheck
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.policy.grow import expand
 
@@ -57,10 +58,12 @@ def after_action(
     return after
 
 
-def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel | None:
+def build_memory(
+    model: LatentMDP, limit: int, digits: int = 12, stop: StopCheck = lambda: False
+) -> MemoryModel | None:
     """Nodes `(state, belief, collected reward by context)`, rounded to `digits` to merge.
 
-    None if that takes more than `limit` outcomes.
+    None if that takes more than `limit` outcomes, or `stop` says so before.
     """
     ids: dict[NodeKey, int] = {}
     exact: list[tuple[int, np.ndarray, np.ndarray]] = []  # a node's first arrival
@@ -97,11 +100,13 @@ def build_memory(model: LatentMDP, limit: int, digits: int = 12) -> MemoryModel 
                     for i in range(model.indptr[row], model.indptr[row + 1]):
                         after_node = follow[node, a, int(model.symbol[i]), int(model.next[i])]
                         rows.append((m, node, a, after_node, model.prob[i], model.reward[i]))
-            if len(rows) > limit:
+            if len(rows) > limit or stop():
                 return None
         layer = following
     known = {(m, node) for m, node, *_ in rows}
     for absent in range(model.M):  # what cannot happen stays where it is, at no reward
+        if stop():
+            return None
         for node in range(len(exact)):
             if (absent, node) not in known:
                 rows += [(absent, node, a, node, 1.0, 0.0) for a in range(model.A)]
