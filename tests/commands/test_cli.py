@@ -292,3 +292,5 @@ def test_an_interrupt_is_one_line(run, monkeypatch):
     monkeypatch.setattr("latentmdp.commands.show.read_model", interrupted)
     code, output, errors = run("show", MAZE)
     assert (code, output, errors) == (130, "", "latentmdp: interrupted\n")
+    code, output, errors = run("show", MAZE, "--json")
+    assert (code, json.loads(output)) == (130, {"error": "interrupted"})
