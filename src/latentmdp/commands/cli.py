@@ -27,6 +27,7 @@ from latentmdp.commands.fit import fit_command
 from latentmdp.commands.learn import learn_command
 from latentmdp.commands.lower_bound import lower_bound_command
 from latentmdp.commands.off_policy import off_policy_command
+from latentmdp.commands.output import PartlyDoneError
 from latentmdp.commands.plan import plan_command
 from latentmdp.commands.report import report_command
 from latentmdp.commands.show import show_command
@@ -128,7 +129,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _refuse("not enough memory", as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return _refuse("interrupted", as_json, INTERRUPTED)
+        result = INTERRUPTED
+    except PartlyDoneError:
+        result, as_json = INTERRUPTED, False
     except BrokenPipeError:
         result = _unread()
     except SystemExit as stop:  # Typer's own answer to a broken pipe is exit code 1
@@ -138,8 +141,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         words = (error.filename, error.strerror or error)
         return _refuse(": ".join(str(x) for x in words if x), as_json)
-    if result == INTERRUPTED:  # it has printed how far it came
-        print("latentmdp: interrupted", file=sys.stderr)
+    if result == INTERRUPTED:  # Typer's answer to Ctrl-C as well
+        return _refuse("interrupted", as_json, INTERRUPTED)
     return result
 
 

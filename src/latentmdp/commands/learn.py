@@ -10,9 +10,15 @@ import typer
 from latentmdp.commands import options as option
 from latentmdp.commands.common import check_range, read_model
 from latentmdp.commands.compile_ahead import compiling_ahead
-from latentmdp.commands.output import Progress, ShownUnits, print_json, print_table, print_text
+from latentmdp.commands.output import (
+    PartlyDoneError,
+    Progress,
+    ShownUnits,
+    print_json,
+    print_table,
+    print_text,
+)
 from latentmdp.errors import ModelError
-from latentmdp.runtime.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from latentmdp.commands.runs import RunTask
@@ -126,7 +132,7 @@ def learn_command(
     if not all(result["complete"] for result in results):
         if out is not None and not json:
             print_text(f"interrupted; continue with: latentmdp learn --resume {out}")
-        raise typer.Exit(INTERRUPTED)
+        raise PartlyDoneError
 
 
 def _refuse_settings(ctx: typer.Context) -> None:

@@ -35,6 +35,10 @@ class ShownUnits(NamedTuple):
             print_text(f"{what} are in {self.of_model} (--user-units: in yours)")
 
 
+class PartlyDoneError(Exception):
+    """Ctrl-C has ended a command that has printed how far it came."""
+
+
 def in_units(model: Any, user_units: bool) -> tuple[Any, ShownUnits]:
     """The model in the units asked for."""
     if not model.units:
