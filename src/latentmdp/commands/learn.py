@@ -119,7 +119,7 @@ def learn_command(
         typer.Option(
             "--ties",
             metavar="NAME",
-            help="Which of several optimistic policies is played: secondary, ladder or incumbent.",
+            help="Which of several optimistic policies is played: secondary or incumbent.",
         ),
     ] = "secondary",
     normalize: Annotated[

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
-from latentmdp.kernels.theory import variance as kernel
+from latentmdp.kernels.structs import Moments, PricedRows
+from latentmdp.kernels.theory.variance import raise_variance
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.theory.variance.history import action_kinds, solve_contexts, value_range
 
@@ -18,15 +19,13 @@ def ascend(
 ) -> list[Ints]:
     """Each `table (H, S)` improved by single switches until none raises the variance."""
     H, M, S = model.H, model.M, model.S
-    scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
+    moments = Moments(*np.empty((2, H, S, M)), *np.empty((2, H + 1, M, S)))
+    rows = PricedRows(model.A, model.indptr, model.next, model.symbol, model.prob, model.reward)
     start = model.w[:, None] * model.nu
     improved = []
     for given in tables:
         table = np.array(given, dtype=np.int64)
-        kernel.raise_variance(
-            model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
-            table, tolerance, max_sweeps, *scratch[0], *scratch[1],
-        )  # fmt: skip
+        raise_variance(rows, model.discount, start, table, tolerance, max_sweeps, moments)
         improved.append(table)
     return improved
 
