@@ -135,8 +135,8 @@ def _interval(
     low, high = (np.broadcast_to(x, slots).astype(float) for x in (answer.lower, answer.upper))
     unseen = np.minimum(np.broadcast_to(answer.unseen, rows).astype(float), 1.0)
     alpha = np.empty((policy.N, model.M))
-    after, low, high = np.zeros((3, model.S))
-    scratch = BoxScratch(after, low, high, np.zeros(model.S, dtype=np.int64))
+    S = model.S
+    scratch = BoxScratch(np.zeros(S), np.zeros(S), np.zeros(S), np.zeros(S, dtype=np.int64))
     terms = BoxTerms(
         float(cap), on_next, reward * known.row_reward, known.row_symbol,
         nothing if known.next_reward is None else reward * known.next_reward,
