@@ -150,27 +150,6 @@ def open_node(search, memory, stack, n, t, every):
 
 
 @kernel
-def likeliest_action(bound):
-    """The action with the largest bound, `(A,)`; the first of equal ones."""
-    a = 0
-    for other in range(1, len(bound)):
-        if bound[other] > bound[a]:
-            a = other
-    return a
-
-
-@kernel
-def next_unsolved(succ, edge, child, width, solved, D):
-    """The first from `child` on of an action's successors that is a memory node and not solved."""
-    while child < width:
-        node = np.int64(succ[edge + child])
-        if node >= D and not solved[node - D]:
-            break
-        child += 1
-    return child
-
-
-@kernel
 def solve(search, memory, stack, policy, side, least, every):
     """Best policy by belief from all first states, into `policy (D + room,)`.
 
@@ -195,8 +174,12 @@ def solve(search, memory, stack, policy, side, least, every):
         open_node(search, memory, stack, nodes.first[s], 0, every)
         while t >= 0:
             n, a = stack.node[t], stack.action[t]
-            if a < 0:  # the next action, if one could win: its successors, where they are needed
-                a = likeliest_action(stack.bound[t])
+            # The next action, if one could win; its successors are made where they can matter.
+            if a < 0:
+                a = 0
+                for other in range(1, A):
+                    if stack.bound[t, other] > stack.bound[t, a]:
+                        a = other
                 top = search.work.top[n]
                 if stack.bound[t, a] <= top + TOLERANCE * (1.0 + top):
                     memory.solved[n - D] = True
@@ -208,20 +191,25 @@ def solve(search, memory, stack, policy, side, least, every):
                     value = value_of(search, memory, policy, n, a)
                     if value < stack.bound[t, a] - TOLERANCE:
                         fits = expand(search, memory, n, a, stack.arrival[t], least, side) and fits
+            # Its first child that is not solved: solve it, one level down.
             row, edge = nodes.state[n] * A + a, nodes.edge[n, a]
             width = 0 if edge < expanded else start[row + 1] - start[row]
-            o = next_unsolved(nodes.succ, edge, stack.child[t], width, memory.solved, D)
-            stack.child[t] = o
-            if o < width:  # solve it first: one level down
+            child = n
+            while stack.child[t] < width:
+                child = np.int64(nodes.succ[edge + stack.child[t]])
+                if child >= D and not memory.solved[child - D]:
+                    break
+                stack.child[t] += 1
+            if stack.child[t] < width:
                 total = 0.0
                 for m in range(search.M):
-                    likelihood = memory.likelihood[start[row] + o, m]
+                    likelihood = memory.likelihood[start[row] + stack.child[t], m]
                     total += memory.belief[n - D, m] * likelihood
                 stack.arrival[t + 1] = stack.arrival[t] * total
                 t += 1
-                open_node(search, memory, stack, np.int64(nodes.succ[edge + o]), t, every)
+                open_node(search, memory, stack, child, t, every)
                 continue
-            # all that follow are solved: the action's value is known, and it is not tried again
+            # All are solved: the action's value is known, and it is not tried again.
             keep_best(search, policy, n, a, value_of(search, memory, policy, n, a))
             stack.action[t], stack.bound[t, a] = -1, -1.0
     return fits, tried, objective(search, search.trial.value)
