@@ -15,9 +15,8 @@ from latentmdp.runtime.kernel_cache import kernel
 
 
 @kernel
-def forward_moments(rows, discount, start, table, reach, collected):
+def forward_moments(indptr, following, prob, reward, A, discount, start, table, reach, collected):
     """`reach (H, S, M)`: probability of `(t, s)` and `m`; `collected`: times the reward so far."""
-    indptr, following, prob, reward, A = rows.indptr, rows.next, rows.prob, rows.reward, rows.A
     H, S, M = reach.shape
     reach[:] = 0.0
     collected[:] = 0.0
@@ -41,70 +40,16 @@ def forward_moments(rows, discount, start, table, reach, collected):
 
 
 @kernel
-def row_moments(rows, row, discount, first, second):
-    """First and second moment of the reward from `row` on, given those `(S,)` of the next step."""
-    following, prob, reward = rows.next, rows.prob, rows.reward
+def row_moments(row, indptr, following, prob, reward, discount, first, second, t, m):
+    """First and second moment of the reward from `row` on, given those of step `t`."""
     mean, square = 0.0, 0.0
-    for i in range(rows.indptr[row], rows.indptr[row + 1]):
+    for i in range(indptr[row], indptr[row + 1]):
         r = reward[i]
-        later = discount * first[following[i]]
-        later_square = discount * discount * second[following[i]]
+        later = discount * first[t, m, following[i]]
+        later_square = discount * discount * second[t, m, following[i]]
         mean += prob[i] * (r + later)
         square += prob[i] * (r * r + 2.0 * r * later + later_square)
     return mean, square
-
-
-@kernel
-def backward_moments(rows, discount, table, t, s, first, second):
-    """Moments of the reward from `(t, s)` on in every context, by those of step `t + 1`."""
-    M, S = first.shape[1:]
-    for m in range(M):
-        row = (m * S + s) * rows.A + table[t, s]
-        first[t, m, s], second[t, m, s] = row_moments(
-            rows, row, discount, first[t + 1, m], second[t + 1, m]
-        )
-
-
-@kernel
-def add_moments(x, y, reach, collected, scale, mean, square):
-    """Add what one context contributes from `(t, s)` on; see the module. The mean is unscaled."""
-    mean += reach * x
-    square += 2.0 * collected * x + scale * reach * y
-    return mean, square
-
-
-@kernel
-def best_switch(rows, discount, moments, table, t, s, scale, mean, tolerance):
-    """The switch at `(t, s)` that raises the variance most: `(action, change of the mean)`.
-
-    The action is -1 where none raises it by more than `tolerance`. `mean` is that of an episode.
-    """
-    reach, collected = moments.reach[t, s], moments.collected[t, s]
-    first, second = moments.first, moments.second
-    M, S = first.shape[1:]
-    old_mean, old_square = 0.0, 0.0
-    for m in range(M):
-        old_mean, old_square = add_moments(
-            first[t, m, s], second[t, m, s], reach[m], collected[m], scale, old_mean, old_square
-        )
-    best, choice, best_mean_gain = tolerance, -1, 0.0
-    for a in range(rows.A):
-        if a == table[t, s]:
-            continue
-        new_mean, new_square = 0.0, 0.0
-        for m in range(M):
-            if reach[m] > 0.0:
-                row = (m * S + s) * rows.A + a
-                x, y = row_moments(rows, row, discount, first[t + 1, m], second[t + 1, m])
-                new_mean, new_square = add_moments(
-                    x, y, reach[m], collected[m], scale, new_mean, new_square
-                )
-        # Var = square - mean^2, and (mean + gain)^2 - mean^2 = gain (2 mean + gain)
-        mean_gain = scale * (new_mean - old_mean)
-        gain = scale * (new_square - old_square) - mean_gain * (2.0 * mean + mean_gain)
-        if gain > best:
-            best, choice, best_mean_gain = gain, a, mean_gain
-    return choice, best_mean_gain
 
 
 @kernel
@@ -114,14 +59,21 @@ def raise_variance(rows, discount, start, table, tolerance, max_sweeps, moments)
     `start (M, S)`; `moments` is filled in.
     """
     reach, collected, first, second = moments
+    indptr, following, prob, reward, A = rows.indptr, rows.next, rows.prob, rows.reward, rows.A
     H, S, M = reach.shape
     for sweep in range(max_sweeps):
-        forward_moments(rows, discount, start, table, reach, collected)
+        forward_moments(
+            indptr, following, prob, reward, A, discount, start, table, reach, collected
+        )
         first[H] = 0.0
         second[H] = 0.0
         for t in range(H - 1, -1, -1):
-            for s in range(S):
-                backward_moments(rows, discount, table, t, s, first, second)
+            for m in range(M):
+                for s in range(S):
+                    row = (m * S + s) * A + table[t, s]
+                    first[t, m, s], second[t, m, s] = row_moments(
+                        row, indptr, following, prob, reward, discount, first, second, t + 1, m
+                    )
         mean = 0.0
         for m in range(M):
             for s in range(S):
@@ -130,21 +82,48 @@ def raise_variance(rows, discount, start, table, tolerance, max_sweeps, moments)
         scale = discount ** (H - 1)
         for t in range(H - 1, -1, -1):
             for s in range(S):
-                # later switches have changed what follows: look again
-                backward_moments(rows, discount, table, t, s, first, second)
                 reached = 0.0
                 for m in range(M):
                     reached += reach[t, s, m]
+                old_mean, old_square = 0.0, 0.0
+                for m in range(M):  # later switches have changed what follows: look again
+                    row = (m * S + s) * A + table[t, s]
+                    x, y = row_moments(
+                        row, indptr, following, prob, reward, discount, first, second, t + 1, m
+                    )
+                    first[t, m, s], second[t, m, s] = x, y
+                    old_mean += reach[t, s, m] * x
+                    old_square += 2.0 * collected[t, s, m] * x + scale * reach[t, s, m] * y
                 if reached == 0.0:
                     continue
-                choice, mean_gain = best_switch(
-                    rows, discount, moments, table, t, s, scale, mean, tolerance
-                )
+                best, choice, best_mean_gain = tolerance, -1, 0.0
+                for a in range(A):
+                    if a == table[t, s]:
+                        continue
+                    new_mean, new_square = 0.0, 0.0
+                    for m in range(M):
+                        if reach[t, s, m] > 0.0:
+                            row = (m * S + s) * A + a
+                            x, y = row_moments(
+                                row, indptr, following, prob, reward, discount, first, second,
+                                t + 1, m,
+                            )  # fmt: skip
+                            new_mean += reach[t, s, m] * x
+                            new_square += 2.0 * collected[t, s, m] * x + scale * reach[t, s, m] * y
+                    # Var = square - mean^2, and (mean + x)^2 - mean^2 = x (2 mean + x)
+                    mean_gain = scale * (new_mean - old_mean)
+                    gain = scale * (new_square - old_square) - mean_gain * (2.0 * mean + mean_gain)
+                    if gain > best:
+                        best, choice, best_mean_gain = gain, a, mean_gain
                 if choice >= 0:
                     changed = True
-                    mean += mean_gain
+                    mean += best_mean_gain
                     table[t, s] = choice
-                    backward_moments(rows, discount, table, t, s, first, second)
+                    for m in range(M):
+                        row = (m * S + s) * A + choice
+                        first[t, m, s], second[t, m, s] = row_moments(
+                            row, indptr, following, prob, reward, discount, first, second, t + 1, m
+                        )
             scale /= discount
         if not changed:
             return sweep + 1
