@@ -94,7 +94,7 @@ def ties(path: Path) -> None:
     """Which of several optimistic policies is played, while nearly all are."""
     rules = [
         {"name": f"ties: {rule}", "algorithm": "mvp", "ties": rule}
-        for rule in ("secondary", "ladder", "incumbent")
+        for rule in ("secondary", "incumbent")
     ]
     study = lm.sweep("maze:size=4,goals=3,horizon=12", rules, SEEDS, 10**8)
     save(bands(study.curves(), "episode"), path)

@@ -14,8 +14,8 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import BonusConstants, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.graph import BeliefPolicy, MemoryGraph
 from latentmdp.optimism.memory.rule import likelihoods
 from latentmdp.optimism.memory.search import MemorySearch
@@ -58,13 +58,13 @@ def solved(
 def row(spec: str, visits: int) -> str:
     """One line of the table."""
     model = lm.make(spec)
-    known, counts = Known.of(model), Counts.for_model(model)
+    known, counts = Given.of(model), Counts.for_model(model)
     n = random_counts(np.random.default_rng(0), model, (visits,))
     counts.n_next[:] = n.reshape(counts.rows, -1)[counts.slot_row, counts.next]
     counts.n[:] = visits
     counts.snapshot_all()
-    setting = Setting(known.M, known.S, known.A, known.H, 10**9)
-    planner = make_planner(known, rule_named("mvp"), setting, "history", np.random.default_rng(0))
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 10**9)
+    planner = make_planner(known, rule_named("mvp"), constants, "history", np.random.default_rng(0))
     start = time.process_time()
     answer = planner.replan(counts)
     cold = (time.process_time() - start) * 1e3

@@ -3,7 +3,7 @@
 Run: python benchmarks/optimism.py exact [models [seed]]  # fast solver against the exact one
      python benchmarks/optimism.py speed            # seconds of a warm re-plan, one row changed
      python benchmarks/optimism.py ties [episodes]  # average value of a learner by tie rule
-     python benchmarks/optimism.py kicks            # answers of a learner below V*, by its kicks
+     python benchmarks/optimism.py perturbations    # answers of a learner below V*
 """
 
 import sys
@@ -15,9 +15,9 @@ import numpy as np
 
 import latentmdp as lm
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.confidence import BonusConstants, rule_named
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import make_planner, optimistic_plan
 from latentmdp.optimism.settings import SEARCH, Effort
 
@@ -40,10 +40,10 @@ def exact(models: int, seed: int = 0) -> None:
         M, observe = int(rng.integers(2, 4)), bool(rng.integers(2))
         model = small_model(rng, M, S, 2, H, i % 4 == 3, observe)
         visits, scale = random_counts(rng, model, VISITS), float(rng.choice([1, 0.1, 0.03, 0.01]))
-        setting = Setting(M, S, 2, H, 1000, 0.1, scale)
+        constants = BonusConstants(M, S, 2, H, 1000, 0.1, scale)
         counts = Counts.from_visits(visits)
         for algorithm in ("mvp", "bernstein"):
-            found = OptimisticModel.of(Known.of(model), counts, rule_named(algorithm), setting)
+            found = ConfidenceModel.of(Given.of(model), counts, rule_named(algorithm), constants)
             for name in ("markov", "history"):
                 best = exact_history(found) if name == "history" else exact_markov(found)[0]
                 plan = optimistic_plan(model, visits, algorithm, name, 1000, 0.1, scale, seed=i)
@@ -89,7 +89,7 @@ def speed() -> None:
     ]
     for spec, name in cases:
         model = lm.make(spec)
-        known = Known.of(model)
+        known = Given.of(model)
         for algorithm in ("mvp", "bernstein"):
             for scale in (1.0, 0.01):
                 counts = Counts.for_model(model)
@@ -97,9 +97,9 @@ def speed() -> None:
                 counts.n_next[:] = visits.reshape(counts.rows, -1)[counts.slot_row, counts.next]
                 counts.n[:] = 1000
                 counts.snapshot_all()
-                setting = Setting(known.M, known.S, known.A, known.H, 10**9, 0.1, scale)
+                constants = BonusConstants(known.M, known.S, known.A, known.H, 10**9, 0.1, scale)
                 stream = np.random.default_rng(0)
-                planner = make_planner(known, rule_named(algorithm), setting, name, stream)
+                planner = make_planner(known, rule_named(algorithm), constants, name, stream)
                 found = planner.replan(counts)
                 rng, seconds = np.random.default_rng(1), []
                 for _ in range(40):
@@ -130,7 +130,7 @@ def ties(episodes: int) -> None:
         "bandit",
         "deterministic",
     ]
-    rules = ("incumbent", "ladder", "secondary")
+    rules = ("incumbent", "secondary")
     print(f"| model | rewards | {' | '.join(rules)} |\n|---|---|{'---|' * len(rules)}")
     for spec in specs:
         for factor in (1.0, 0.6):
@@ -153,25 +153,25 @@ def ties(episodes: int) -> None:
 
 
 KICKED = "garnet:contexts=2,states=6,actions=5,branching=2,horizon=8,seed={}"
-KICKS = {  # effort, and the share of the gap that a kick must gain to count
-    "2 by weights": (Effort(10**18, 10, 1, False, 1e-9, 2, 0), SEARCH.kick_gain),
-    "4 by weights, 8 random": (Effort(10**18, 10, 1, False, 1e-9, 4, 8), SEARCH.kick_gain),
+PERTURBATIONS = {  # effort, and the share of the gap that one must gain to count
+    "2 by weights": (Effort(10**18, 10, 1, False, 1e-9, 2, 0), SEARCH.perturb_gain),
+    "4 by weights, 8 random": (Effort(10**18, 10, 1, False, 1e-9, 4, 8), SEARCH.perturb_gain),
     "these, any gain counts": (Effort(10**18, 10, 1, False, 1e-9, 4, 8), 0.0),
-    "these, rest at most 7": (Effort(10**18, 10, 1, False, 1e-9, 4, 8, 7), SEARCH.kick_gain),
+    "these, rest at most 7": (Effort(10**18, 10, 1, False, 1e-9, 4, 8, 7), SEARCH.perturb_gain),
 }
 
 
-def kicks() -> None:
+def perturbations() -> None:
     """Updates of `bernstein` whose answer is below `V*`: the search missed the optimum there."""
-    print("| kicks | below V* | updates | mean shortfall | worst | median regrets | s |")
+    print("| perturbations | below V* | updates | mean shortfall | worst | median regrets | s |")
     print("|---|---|---|---|---|---|---|")
     found = []
     for seed in range(1, 5):
         model = lm.make(KICKED.format(seed))
         found.append((model, lm.plan(model, policy_class="markov", time_limit=5)))
-    for name, (effort, gain) in KICKS.items():
+    for name, (effort, gain) in PERTURBATIONS.items():
         short, updates, regrets, start = [], 0, [], time.process_time()
-        settings = replace(SEARCH, efforts=(effort,), kick_gain=gain)
+        settings = replace(SEARCH, efforts=(effort,), perturb_gain=gain)
         for model, best in found:
             runs = [
                 lm.learn(model, "bernstein", 10**8, seed=seed, optimal=best, settings=settings)
@@ -194,8 +194,8 @@ if __name__ == "__main__":
     what, *more = sys.argv[1:] or ["speed"]
     if what == "exact":
         exact(*([int(number) for number in more] or [5200]))
-    elif what == "kicks":
-        kicks()
+    elif what == "perturbations":
+        perturbations()
     elif what == "ties":
         ties(int(float(more[0])) if more else 10**6)
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import latentmdp as lm
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.pessimistic import LogProblem
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -45,7 +45,7 @@ def search(problems: int) -> None:
             plan = lm.pessimistic_plan(model, visits, policy_class, DELTA, bonus_scale=scale)
             seconds += time.process_time() - began
             log = LogProblem(model, visits, DELTA, None, None, None, None, None, None, scale)
-            best = oracle(OptimisticModel.of(log.known, log.counts, log.rule, log.setting))
+            best = oracle(ConfidenceModel.of(log.known, log.counts, log.rule, log.setting))
             value = best[0] if isinstance(best, tuple) else best
             missing.append(log.in_units(float(value)) - plan.lower)
         short = np.array(missing)

@@ -16,7 +16,7 @@ from latentmdp.learning.knowledge import known_from, nothing_known
 from latentmdp.learning.learner import Learner
 from latentmdp.learning.simulation import simulate_counts
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.policy.belief import reach_weights
 
 
@@ -155,7 +155,7 @@ def test_which_transitions_can_happen_is_not_known(seeds, algorithm):
 
 @given(models(on_transitions=True, negative=False, discounted=False))
 def test_model_and_learner_have_the_same_numbers(model):
-    known = Known.of(model)
+    known = Given.of(model)
     if not model.rewards_on_transitions:
         assert known.next_symbol is None
         return

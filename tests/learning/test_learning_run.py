@@ -353,7 +353,7 @@ def test_plot_returns_axes() -> None:
         ({"bonus_scale": float("inf")}, "bonus_scale must be finite"),
         ({"bonus_scale": None}, "bonus_scale must be a number"),
         ({"policy_class": "linear"}, "policy_class must be history or markov; it is 'linear'"),
-        ({"ties": "coin"}, "ties must be one of secondary, ladder, incumbent"),
+        ({"ties": "coin"}, "ties must be one of secondary, incumbent"),
         ({"algorithm": None}, "algorithm must be one of"),
         ({"optimal": (2.0, 1.0)}, "lower <= upper"),
         ({"optimal": "best"}, "optimal must be a Plan or"),

@@ -16,10 +16,10 @@ from latentmdp.learning.session import Session
 from latentmdp.learning.simulation import simulate_counts, simulate_episodes
 from latentmdp.learning.spec import RunSpec, algorithms
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
-from latentmdp.optimism.substitutes import StandIns
+from latentmdp.optimism.confidence import BonusConstants, rule_named
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
+from latentmdp.optimism.substitutes import Substitutes
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.theory.auditing.audit import Auditor
 
@@ -49,19 +49,19 @@ def test_optimistic_plans_against_brute_force(algorithm):
         model = masked_small(rng, on_transitions=i % 2 == 1)
         visits = random_counts(rng, model.unmasked())  # some at unavailable ones: ignored
         for scale in (1.0, 0.003):
-            setting = Setting(model.M, model.S, model.A, model.H, 1000, scale=scale)
+            constants = BonusConstants(model.M, model.S, model.A, model.H, 1000, scale=scale)
             options = {"episodes": 1000, "bonus_scale": scale}
             plan = lm.optimistic_plan(model, visits, algorithm, **options)
             assert available(model, plan.policy)
-            best = best_table(model, visits, algorithm, setting)
+            best = best_table(model, visits, algorithm, constants)
             assert plan.lower - 1e-9 <= best <= plan.upper + 1e-9
             assert abs(plan.lower - best) < 1e-9
-            value = table_value(model, visits, algorithm, setting, plan.policy.table)
+            value = table_value(model, visits, algorithm, constants, plan.policy.table)
             assert abs(value - plan.lower) < 1e-9
             plan = lm.optimistic_plan(model, visits, algorithm, "history", **options)
             assert available(model, plan.policy)
             assert best - 1e-9 <= plan.upper
-            value = graph_value(model, visits, algorithm, setting, plan.policy)
+            value = graph_value(model, visits, algorithm, constants, plan.policy)
             assert abs(value - plan.lower) < 1e-9
 
 
@@ -90,9 +90,9 @@ def test_rows_of_the_optimistic_model_repeat_while_counts_grow(algorithm):
     rng = np.random.default_rng(2)
     for _ in range(10):
         model = masked_small(rng)
-        known, rule = Known.of(model), rule_named(algorithm)
-        setting = Setting(model.M, model.S, model.A, model.H, 1000, scale=0.01)
-        stand_ins, counts = StandIns(known), Counts.empty(model.M, model.S, model.A)
+        known, rule = Given.of(model), rule_named(algorithm)
+        constants = BonusConstants(model.M, model.S, model.A, model.H, 1000, scale=0.01)
+        stand_ins, counts = Substitutes(known), Counts.empty(model.M, model.S, model.A)
         for _ in range(30):
             row = int(rng.choice(np.flatnonzero(model.listed_rows)))
             counts.record(row, int(rng.integers(model.S)))
@@ -104,7 +104,7 @@ def test_rows_of_the_optimistic_model_repeat_while_counts_grow(algorithm):
             assert seen.n.sum() == counts.n.sum()
             dense = counts.snapshot_visits().reshape(-1, model.S)[stand_ins.source]
             assert (seen.snapshot_visits().reshape(-1, model.S) == dense).all()
-        optimistic = OptimisticModel.of(known, seen, rule, setting, rng)
+        optimistic = ConfidenceModel.of(known, seen, rule, constants, rng)
         rows = optimistic.rows
         for r, source in enumerate(stand_ins.source):
             here, there = optimistic.slots(r), optimistic.slots(source)
@@ -255,7 +255,7 @@ def test_what_is_known_without_a_model_repeats_too():
         R = model.R
         R[:, ~model.allowed] = np.nan
         given = known_from(R, model.w, model.nu, model.H, allowed=model.allowed)
-        known = Known.of(model)
+        known = Given.of(model)
         for name in ("row_reward", "next_reward", "allowed"):
             assert np.array_equal(getattr(given, name), getattr(known, name)), name
 

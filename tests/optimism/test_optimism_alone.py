@@ -8,8 +8,8 @@ from optimism_twin import COMPARED, random_counts, setting_of, small_model
 import latentmdp as lm
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
 from latentmdp.optimism.settings import SEARCH
 
@@ -24,8 +24,8 @@ def problems(rng, states, count):
             float(rng.choice([1.0, 0.1, 0.03, 0.01])),
         )
         setting = setting_of(model, scale)
-        found = OptimisticModel.of(
-            Known.of(model), Counts.from_visits(visits), rule_named("bernstein"), setting
+        found = ConfidenceModel.of(
+            Given.of(model), Counts.from_visits(visits), rule_named("bernstein"), setting
         )
         try:
             exact = exact_history(found, 20_000_000)

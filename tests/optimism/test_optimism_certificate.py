@@ -16,8 +16,8 @@ from optimism_twin import graph_value, random_counts, setting_of, small_model
 from latentmdp import LatentMDP
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
 from latentmdp.optimism.settings import SEARCH
 
@@ -26,7 +26,7 @@ def exact(model, visits, algorithm, scale):
     """The optimum of the history class, by sets of value vectors."""
     counts, rule = Counts.from_visits(visits), rule_named(algorithm)
     setting = setting_of(model, scale)
-    return exact_history(OptimisticModel.of(Known.of(model), counts, rule, setting))
+    return exact_history(ConfidenceModel.of(Given.of(model), counts, rule, setting))
 
 
 def seen_next_state_of_another_context():

@@ -12,13 +12,13 @@ from latentmdp.optimism.confidence import (
     RULES,
     SECONDARY,
     Bonus,
+    BonusConstants,
     Rule,
-    Setting,
     register,
     rule_named,
 )
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
 from latentmdp.optimism.search import MarkovSearch
 
@@ -32,31 +32,33 @@ def model_of(rewards=(0.0, 0.0, 0.0), horizon=3):
 
 def optimistic(visits, algorithm, model=None, scale=1.0, episodes=100):
     model = model or model_of()
-    known = Known.of(model)
-    setting = Setting(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
+    known = Given.of(model)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
     counts = Counts.from_visits(np.asarray(visits).reshape(1, 3, 1, 3))
-    return OptimisticModel.of(known, counts, rule_named(algorithm), setting), setting
+    return ConfidenceModel.of(known, counts, rule_named(algorithm), constants), constants
 
 
 VISITS = [[6, 2, 0], [0, 0, 0], [0, 0, 1]]
 
 
 def test_iota_is_the_papers():
-    setting = Setting(2, 3, 4, 5, 10**6, 0.05)
-    assert setting.iota == pytest.approx(2 * math.log(2 * 2 * 3 * 4 * 5 * 10**6 / 0.05), rel=1e-12)
+    constants = BonusConstants(2, 3, 4, 5, 10**6, 0.05)
+    assert constants.iota == pytest.approx(
+        2 * math.log(2 * 2 * 3 * 4 * 5 * 10**6 / 0.05), rel=1e-12
+    )
 
 
 def test_mvp_coefficients_are_eq_3():
-    found, setting = optimistic(VISITS, "mvp")
-    iota = setting.iota
+    found, constants = optimistic(VISITS, "mvp")
+    iota = constants.iota
     c1, c2 = found.rows.c1, found.rows.c2
     assert c1[0] == pytest.approx(4 * math.sqrt(2 * iota / 8))
     assert c2[0] == pytest.approx(16 * 3 * iota / 8)
 
 
 def test_bernstein_boxes_are_eq_2():
-    found, setting = optimistic(np.array(VISITS) * 1000, "bernstein")
-    unit = setting.iota / 8000
+    found, constants = optimistic(np.array(VISITS) * 1000, "bernstein")
+    unit = constants.iota / 8000
     p, low, high = (x[:2] for x in (found.rows.p_hat, found.rows.lower, found.rows.upper))
     radius = 2 * np.sqrt(p * unit) + 5 * unit
     assert p == pytest.approx([0.75, 0.25])
@@ -90,9 +92,9 @@ def test_without_any_visit_bernstein_goes_anywhere_and_mvp_is_worth_one():
 
 
 def test_one_visit():
-    found, setting = optimistic(VISITS, "mvp")
-    assert found.rows.c1[2] == pytest.approx(4 * math.sqrt(setting.iota))
-    assert found.rows.c2[2] == pytest.approx(48 * setting.iota)
+    found, constants = optimistic(VISITS, "mvp")
+    assert found.rows.c1[2] == pytest.approx(4 * math.sqrt(constants.iota))
+    assert found.rows.c2[2] == pytest.approx(48 * constants.iota)
     found, _ = optimistic(VISITS, "bernstein")
     assert (found.rows.lower[2], found.rows.upper[2]) == (0.0, 1.0)  # boxes are clipped to [0, 1]
 
@@ -100,14 +102,14 @@ def test_one_visit():
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 2.0, 50.0])
 def test_bonus_scale_keeps_the_backup_monotone(scale):
     """`c1^2 <= c2` also where the scale is above `S / supp`."""
-    found, setting = optimistic(np.array(VISITS) * 10, "mvp", scale=scale)
+    found, constants = optimistic(np.array(VISITS) * 10, "mvp", scale=scale)
     c1, c2 = found.rows.c1, found.rows.c2
     assert (c1[[0, 2]] ** 2 <= c2[[0, 2]] * (1 + 1e-12)).all()
-    assert c1[0] == pytest.approx(scale * 4 * math.sqrt(2 * setting.iota / 80))
+    assert c1[0] == pytest.approx(scale * 4 * math.sqrt(2 * constants.iota / 80))
     if scale <= 1.5:
-        assert c2[0] == pytest.approx(scale * 48 * setting.iota / 80)
+        assert c2[0] == pytest.approx(scale * 48 * constants.iota / 80)
     else:
-        assert c2[0] == pytest.approx(scale**2 * 32 * setting.iota / 80)
+        assert c2[0] == pytest.approx(scale**2 * 32 * constants.iota / 80)
 
 
 def test_bonus_scale_multiplies_the_radius():
@@ -150,11 +152,11 @@ def test_a_slot_without_visits_is_a_never_seen_state():
     for _ in range(8):
         counts.record(0, 1)
     counts.snapshot_all()
-    known, setting = Known.of(model), Setting(1, 3, 1, 3, 100)
+    known, constants = Given.of(model), BonusConstants(1, 3, 1, 3, 100)
     for algorithm in ("mvp", "bernstein", "ucrl", "lucrl"):
-        along = OptimisticModel.of(known, counts, rule_named(algorithm), setting)
-        bare = OptimisticModel.of(
-            known, Counts.from_visits(counts.visits()), rule_named(algorithm), setting
+        along = ConfidenceModel.of(known, counts, rule_named(algorithm), constants)
+        bare = ConfidenceModel.of(
+            known, Counts.from_visits(counts.visits()), rule_named(algorithm), constants
         )
         assert np.array_equal(coefficients(along), coefficients(bare))
         a, b = (
@@ -167,19 +169,19 @@ def test_a_slot_without_visits_is_a_never_seen_state():
 def test_refreshing_changed_rows_equals_starting_afresh():
     rng = np.random.default_rng(5)
     model = lm.make("garnet:contexts=2,states=5,actions=2,horizon=3")
-    known = Known.of(model)
-    setting = Setting(known.M, known.S, known.A, known.H, 1000)
+    known = Given.of(model)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 1000)
     counts = Counts.for_model(model)
     for name in ("mvp", "bernstein", "ucrl", "lucrl", "greedy"):
-        found = OptimisticModel.of(known, counts, rule_named(name), setting)
+        found = ConfidenceModel.of(known, counts, rule_named(name), constants)
         for _ in range(20):
             row = int(rng.integers(counts.rows))
             k = int(rng.integers(counts.indptr[row], counts.indptr[row + 1]))
             counts.n[row] += 1
             counts.n_next[k] += 1
             counts.snapshot(row)
-            found.refresh(counts, np.array([row]), rule_named(name), setting)
-        again = OptimisticModel.of(known, counts, rule_named(name), setting)
+            found.refresh(counts, np.array([row]), rule_named(name), constants)
+        again = ConfidenceModel.of(known, counts, rule_named(name), constants)
         assert np.array_equal(listed(found), listed(again))
         assert np.array_equal(coefficients(found), coefficients(again))
 
@@ -193,16 +195,16 @@ def test_compiled_refresh_equals_the_rule(name, scale, on_transitions):
     rule = SECONDARY if name == "secondary" else rule_named(name)
     assert rule.code > 0
     model = small_model(rng, 2, 4, 2, 3, on_transitions)
-    known, setting = Known.of(model), Setting(2, 4, 2, 3, 1000, 0.1, scale)
+    known, constants = Given.of(model), BonusConstants(2, 4, 2, 3, 1000, 0.1, scale)
     counts = Counts.from_visits(random_counts(rng, model))
-    search = MarkovSearch(known, rule, setting, counts)
+    search = MarkovSearch(known, rule, constants, counts)
     changed = np.flatnonzero(rng.random(counts.rows) < 0.5)
     counts.n_next[:] += rng.integers(0, 50, counts.next.size)
     counts.n[:] = np.bincount(counts.slot_row, counts.n_next, counts.rows)
     for row in changed:
         counts.snapshot(int(row))
     search.update(counts, changed)
-    again = MarkovSearch(known, rule, setting, counts)
+    again = MarkovSearch(known, rule, constants, counts)
     assert listed(search.model) == pytest.approx(listed(again.model), rel=1e-14)
     one, two = coefficients(search.model), coefficients(again.model)
     assert (np.isfinite(one) == np.isfinite(two)).all()
@@ -211,8 +213,8 @@ def test_compiled_refresh_equals_the_rule(name, scale, on_transitions):
 
 
 def test_a_new_rule_is_one_function_and_one_line():
-    def hoeffding(evidence, setting, rng):
-        return Bonus(0.0, 0.0, np.sqrt(setting.iota / (2 * np.maximum(evidence.N, 1))))
+    def hoeffding(evidence, constants, rng):
+        return Bonus(0.0, 0.0, np.sqrt(constants.iota / (2 * np.maximum(evidence.N, 1))))
 
     register("hoeffding", "bonus", hoeffding)
     try:

@@ -13,8 +13,8 @@ import latentmdp as lm
 from latentmdp.kernels.optimism import step as optimistic_step
 from latentmdp.kernels.optimism.step import BACK_UP, PUSH
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import RULES, Bonus, Rule, Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import RULES, Bonus, BonusConstants, Rule, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.optimistic_plan import optimistic_plan
 from latentmdp.optimism.search import MarkovSearch
 
@@ -22,10 +22,10 @@ ALGORITHMS = ("mvp", "bernstein", "ucrl", "lucrl", "greedy")
 
 
 def make_search(model, visits, algorithm, scale=1.0, episodes=1000):
-    known = Known.of(model)
-    setting = Setting(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
+    known = Given.of(model)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, episodes, 0.1, scale)
     counts = Counts.from_visits(visits)
-    return MarkovSearch(known, rule_named(algorithm), setting, counts), setting
+    return MarkovSearch(known, rule_named(algorithm), constants, counts), constants
 
 
 def table_of(search, table):
@@ -43,7 +43,7 @@ class Row:
         self.model = small_model(rng, 1, S, 1, 2, on_transitions)
         self.visits = random_counts(rng, self.model, sizes)
         self.algorithm = algorithm
-        self.search, self.setting = make_search(self.model, self.visits, algorithm, scale)
+        self.search, self.constants = make_search(self.model, self.visits, algorithm, scale)
 
     def value(self, v):
         """The kernel's value of state 0 when the next states are worth `v`."""
@@ -66,7 +66,7 @@ class Row:
         return reach[x.S : 2 * x.S, 0].copy()
 
     def twin(self, v):
-        return backup(self.model, self.visits, self.algorithm, self.setting, 0, 0, 0, v)
+        return backup(self.model, self.visits, self.algorithm, self.constants, 0, 0, 0, v)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -83,7 +83,7 @@ def test_values_equal_the_slow_twin(algorithm, on_transitions):
 def test_a_rule_without_cap_sees_standard_deviations_above_one_half(monkeypatch):
     """Values above 1 spread further than values in [0, 1]: the variance term may not be skipped."""
 
-    def spread(evidence, setting, rng):
+    def spread(evidence, constants, rng):
         return Bonus(0.3, 0.2, 0.0)
 
     monkeypatch.setitem(RULES, "spread", Rule("spread", "bonus", spread, cap=np.inf))
@@ -106,9 +106,9 @@ def test_policies_equal_the_slow_twin(algorithm, on_transitions):
     for _ in range(10):
         model = small_model(rng, 2, 3, 2, 3, on_transitions)
         visits = random_counts(rng, model)
-        search, setting = make_search(model, visits, algorithm, float(rng.choice([0.01, 0.1, 1])))
+        search, constants = make_search(model, visits, algorithm, float(rng.choice([0.01, 0.1, 1])))
         table = rng.integers(0, 2, (3, 3))
-        slow = table_value(model, visits, algorithm, setting, table)
+        slow = table_value(model, visits, algorithm, constants, table)
         assert table_of(search, table) == pytest.approx(slow, abs=1e-9)
 
 
@@ -168,7 +168,7 @@ def test_the_derivative_is_the_distribution_that_gives_the_value(
     size = int(rng.choice([1, 2, 10, 1000, 10**6]))
     seen = rng.choice(8, outcomes, replace=False)
     row.visits[0, 0, 0, seen] = rng.multinomial(size, rng.dirichlet(np.ones(outcomes)))
-    row.search, row.setting = make_search(row.model, row.visits, algorithm, row.setting.scale)
+    row.search, row.constants = make_search(row.model, row.visits, algorithm, row.constants.scale)
     v = np.round(rng.random(8), int(rng.integers(1, 5)))
     value, q = row.value(v), row.weights(v)
     assert value == pytest.approx(row.twin(v), abs=1e-9)
@@ -201,9 +201,9 @@ def test_a_never_seen_state_receives_mass_under_bernstein():
     model = lm.LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0, 0.0]], 2)
     visits = (P * 10**6).astype(int)
     plan = optimistic_plan(model, visits, "bernstein", episodes=100)
-    setting = Setting(1, 3, 1, 2, 100)
+    constants = BonusConstants(1, 3, 1, 2, 100)
     assert optimistic_plan(model, visits, "greedy").lower == 0.0
-    assert plan.lower == pytest.approx(5 * setting.iota / 10**6, rel=1e-9)
+    assert plan.lower == pytest.approx(5 * constants.iota / 10**6, rel=1e-9)
 
 
 def test_dropping_the_cap_breaks_at_most_one():
@@ -216,12 +216,12 @@ def test_dropping_the_cap_breaks_at_most_one():
     R = np.array([[[1.0], [0.0]]])
     model = lm.LatentMDP.from_arrays(P, R, [1.0], [[1.0, 0.0]], 4)
     assert model.max_return == 1.0
-    known, counts = Known.of(model), Counts.from_visits((P * 1000).astype(int))
+    known, counts = Given.of(model), Counts.from_visits((P * 1000).astype(int))
     table = np.zeros((4, 2), dtype=int)
-    rule, setting = rule_named("bernstein"), Setting(1, 2, 1, 4, 1000)
-    assert table_of(MarkovSearch(known, rule, setting, counts), table) == 1.0
+    rule, constants = rule_named("bernstein"), BonusConstants(1, 2, 1, 4, 1000)
+    assert table_of(MarkovSearch(known, rule, constants, counts), table) == 1.0
     uncapped = dataclasses.replace(rule, cap=np.inf)
-    assert table_of(MarkovSearch(known, uncapped, setting, counts), table) > 1.1
+    assert table_of(MarkovSearch(known, uncapped, constants, counts), table) > 1.1
 
 
 def test_compiled_kernels_agree_with_plain_python(monkeypatch):

@@ -6,31 +6,31 @@ from optimism_twin import random_counts
 
 import latentmdp as lm
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import BonusConstants, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.graph import MemoryGraph
 from latentmdp.optimism.memory.rule import _g_statistic, drifted, likelihoods, pools
 from latentmdp.optimism.memory.search import MemorySearch
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.settings import MemoryKind
 
 MAZE = "maze:size=4,goals=3,horizon=10"
 
 
 def parts(model, visits):
-    known, counts = Known.of(model), Counts.from_visits(visits)
-    setting = Setting(known.M, known.S, known.A, known.H, 1000)
-    found = OptimisticModel.of(known, counts, rule_named("mvp"), setting)
+    known, counts = Given.of(model), Counts.from_visits(visits)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 1000)
+    found = ConfidenceModel.of(known, counts, rule_named("mvp"), constants)
     return known, counts, found.shown(), found
 
 
 def grow(model, visits, side, nodes=60_000):
     """The memory in full: all actions are expanded. With it, its likelihoods and beliefs."""
     known, counts, seen, _ = parts(model, visits)
-    setting = Setting(known.M, known.S, known.A, known.H, 1000)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 1000)
     graph = MemoryGraph(known, seen, MemoryKind(nodes, side, every=True))
     graph.start(likelihoods(known, counts, seen, all_pairs(known)))
-    assert graph.solve(MemorySearch(known, rule_named("mvp"), setting, counts)).fits
+    assert graph.solve(MemorySearch(known, rule_named("mvp"), constants, counts)).fits
     part = graph.part(np.ones(graph.count, dtype=bool))
     return part, graph.memory.likelihood, graph.memory.belief[part.order]
 

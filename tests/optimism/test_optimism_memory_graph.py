@@ -12,8 +12,8 @@ from optimism_twin import backup, graph_value, random_counts, small_model, symbo
 
 import latentmdp as lm
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import ESTIMATE, Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import ESTIMATE, BonusConstants, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.graph import MemoryGraph
 from latentmdp.optimism.memory.rule import consistent, likelihoods
 from latentmdp.optimism.memory.search import MemorySearch
@@ -27,10 +27,10 @@ GARNET = "garnet:states=8,actions=2,contexts=3,horizon=7,shared_support=1,shared
 
 def grown(model, visits, kind=None, algorithm="mvp", scale=1.0, table=None):
     """A graph and what is solved on it, for one model and this table of default actions."""
-    known, counts = Known.of(model), Counts.from_visits(visits)
-    setting = Setting(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
+    known, counts = Given.of(model), Counts.from_visits(visits)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
     rule = ESTIMATE if algorithm == "greedy" else rule_named(algorithm)
-    search = MemorySearch(known, rule, setting, counts)
+    search = MemorySearch(known, rule, constants, counts)
     if table is not None:
         search.set_table(table)
     seen = search.model.shown()
@@ -42,7 +42,7 @@ def grown(model, visits, kind=None, algorithm="mvp", scale=1.0, table=None):
 # -------------------------------------------------------------------- the slow twin
 
 
-def by_belief(model, visits, algorithm, setting, search, graph, table):
+def by_belief(model, visits, algorithm, constants, search, graph, table):
     """Value of the best policy by belief: all actions tried, nothing merged, nothing reused.
 
     Where going on without memory reaches what a known context would, it goes on without.
@@ -53,7 +53,7 @@ def by_belief(model, visits, algorithm, setting, search, graph, table):
         """Backups of all contexts; `after(m, x)` is the value that follows."""
         v = [[after(m, x) for x in range(model.S)] for m in range(M)]
         return np.array(
-            [backup(model, visits, algorithm, setting, m, s, a, v[m]) for m in range(M)]
+            [backup(model, visits, algorithm, constants, m, s, a, v[m]) for m in range(M)]
         )
 
     @cache
@@ -131,8 +131,8 @@ def test_bounds_and_merging_do_not_change_the_value(seed):
     scale = float(rng.choice([0.1, 0.03, 0.01]))
     table = rng.integers(0, 2, (H, S))
     graph, solved, search = grown(model, visits, None, algorithm, scale, table)
-    setting = Setting(M, S, 2, H, 1000, 0.1, scale)
-    slow = by_belief(model, visits, algorithm, setting, search, graph, table)
+    constants = BonusConstants(M, S, 2, H, 1000, 0.1, scale)
+    slow = by_belief(model, visits, algorithm, constants, search, graph, table)
     assert solved.fits
     assert solved.value == pytest.approx(slow, abs=1e-9)
     full, every, _ = grown(model, visits, EVERY, algorithm, scale, table)
@@ -199,11 +199,11 @@ def test_reach_is_that_of_the_policy():
 
 
 def planner_of(model, seed=0, scale=0.02, algorithm="mvp", settings=SEARCH):
-    known = Known.of(model)
-    setting = Setting(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
+    known = Given.of(model)
+    constants = BonusConstants(known.M, known.S, known.A, known.H, 1000, 0.1, scale)
     stream = np.random.default_rng(seed)
     rule = rule_named(algorithm)
-    return make_planner(known, rule, setting, "history", stream, settings=settings), setting
+    return make_planner(known, rule, constants, "history", stream, settings=settings), constants
 
 
 def visited(model, counts, rng, factor):
@@ -224,7 +224,7 @@ def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monk
     """
     model, rng = lm.make(spec), np.random.default_rng(3)
     merged = replace(SEARCH, kinds=SEARCH.kinds[1:])
-    planner, setting = planner_of(model, algorithm=algorithm, settings=merged)
+    planner, constants = planner_of(model, algorithm=algorithm, settings=merged)
     counts, moved, stayed = Counts.for_model(model), 0, 0
     remember = planner._remember
 
@@ -244,7 +244,7 @@ def test_policies_stay_what_they_are_while_the_graph_grows(spec, algorithm, monk
     for _ in range(10):
         visited(model, counts, rng, 0.1)
         answer = planner.replan(counts)
-        slow = graph_value(model, counts.snapshot_visits(), algorithm, setting, answer.policy)
+        slow = graph_value(model, counts.snapshot_visits(), algorithm, constants, answer.policy)
         assert answer.value == pytest.approx(slow, abs=1e-9)
         assert answer.value <= answer.upper + 1e-12
     assert moved > 0
@@ -311,8 +311,8 @@ def test_a_graph_without_room_is_cut_and_certified():
     )  # fmt: skip
     assert plan.planner.kind == 3
     assert plan.planner.graph.count <= 80
-    setting = Setting(model.M, model.S, model.A, model.H, 1000, 0.1, 0.02)
-    assert plan.lower == pytest.approx(graph_value(model, visits, "mvp", setting, plan.policy))
+    constants = BonusConstants(model.M, model.S, model.A, model.H, 1000, 0.1, 0.02)
+    assert plan.lower == pytest.approx(graph_value(model, visits, "mvp", constants, plan.policy))
     assert plan.lower <= plan.upper
 
 

@@ -19,30 +19,32 @@ from latentmdp.kernels.optimism.mix import mix
 from latentmdp.learning.session import Session
 from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism import planner as optimism_planner
+from latentmdp.optimism.confidence import BonusConstants, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.optimistic_plan import make_planner, optimistic_plan
 from latentmdp.optimism.perturb import Backoff
 from latentmdp.optimism.reference import Reference
 from latentmdp.optimism.search import MarkovSearch
 from latentmdp.optimism.settings import SEARCH
+from latentmdp.optimism.ties import by_mixing, by_secondary
 
 EQUAL = SEARCH.equal
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
-@pytest.mark.parametrize("ties", ["secondary", "ladder", "incumbent"])
+@pytest.mark.parametrize("ties", ["secondary", "incumbent"])
 def test_the_tie_rule_stays_inside_the_argmax_set(ties, policy_class):
     """Whatever breaks ties, the answer reaches the bound wherever the plain search does."""
     rng = np.random.default_rng(2)
     for algorithm in ("mvp", "bernstein"):
         for _ in range(5):
             model, visits, scale = random_problem(rng)
-            known, setting = Known.of(model), setting_of(model, scale)
+            known, constants = Given.of(model), setting_of(model, scale)
             counts = Counts.from_visits(visits)
             rule = rule_named(algorithm)
             plain, tied = (
-                make_planner(known, rule, setting, policy_class, np.random.default_rng(0), name)
+                make_planner(known, rule, constants, policy_class, np.random.default_rng(0), name)
                 for name in ("incumbent", ties)
             )
             best, chosen = plain.replan(counts), tied.replan(counts)
@@ -66,13 +68,13 @@ def grow_counts(rng, model, counts, rows):
 @pytest.mark.parametrize("growing", [False, True])
 def test_a_restored_planner_continues_to_the_same_bits(algorithm, policy_class, growing):
     model = lm.make("garnet:contexts=2,states=6,actions=2,horizon=5", observe_rewards=False)
-    known = Known.of(model)
-    setting = setting_of(model, 0.02)
+    known = Given.of(model)
+    constants = setting_of(model, 0.02)
     counts = Counts.empty(model.M, model.S, model.A) if growing else Counts.for_model(model)
 
     def planner():
         stream = np.random.default_rng(4)
-        return make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+        return make_planner(known, rule_named(algorithm), constants, policy_class, stream)
 
     rng = np.random.default_rng(6)
     going = planner()
@@ -97,18 +99,18 @@ def test_a_restored_planner_continues_to_the_same_bits(algorithm, policy_class, 
 @pytest.mark.parametrize("algorithm", ["mvp", "bernstein"])
 def test_warm_replans_are_as_certified_as_cold_ones(algorithm, policy_class):
     model = lm.make("maze:size=3,goals=2,horizon=6")
-    known, setting = Known.of(model), setting_of(model, 0.02)
+    known, constants = Given.of(model), setting_of(model, 0.02)
     counts = Counts.for_model(model)
     rng = np.random.default_rng(1)
     stream = np.random.default_rng(0)
-    planner = make_planner(known, rule_named(algorithm), setting, policy_class, stream)
+    planner = make_planner(known, rule_named(algorithm), constants, policy_class, stream)
     for _ in range(12):
         changed = grow_counts(rng, model, counts, 6)
         warm = planner.replan(counts, changed)
         cold = optimistic_plan(model, counts, algorithm, policy_class, 1000, 0.1, 0.02)
         assert warm.upper == pytest.approx(cold.upper, abs=1e-12)
         visits = counts.snapshot_visits()
-        slow = graph_value(model, visits, algorithm, setting, warm.policy)
+        slow = graph_value(model, visits, algorithm, constants, warm.policy)
         assert warm.value == pytest.approx(slow, abs=1e-9)
 
 
@@ -159,9 +161,9 @@ def test_an_updated_search_equals_a_new_one(algorithm, name):
     """Bound and values after some rows changed are, to the bit, those from nothing."""
     rng = np.random.default_rng(5)
     model = small_model(rng, 3, 4, 2, 4)
-    known, setting = Known.of(model), Setting(3, 4, 2, 4, 1000, 0.1, 0.02)
+    known, constants = Given.of(model), BonusConstants(3, 4, 2, 4, 1000, 0.1, 0.02)
     counts = Counts.from_visits(random_counts(rng, model, (100, 1000)))
-    planner = make_planner(known, rule_named(algorithm), setting, name, np.random.default_rng(0))
+    planner = make_planner(known, rule_named(algorithm), constants, name, np.random.default_rng(0))
     planner.replan(counts)
     search = planner.searches[0]
     for _ in range(10):
@@ -171,7 +173,7 @@ def test_an_updated_search_equals_a_new_one(algorithm, name):
             counts.n_next[counts.indptr[row]] += 50
             counts.snapshot(row)
         search.update(counts, rows)
-        new = type(search)(known, search.rule, setting, counts)
+        new = type(search)(known, search.rule, constants, counts)
         if name == "history":
             new.remember(search.memory, search.policy)
         policy = rng.integers(0, 2, search.N)
@@ -186,14 +188,14 @@ def test_mixing_finds_an_argmax_that_exploits():
     model = lm.make("troubleshoot")
     rng = np.random.default_rng(0)
     counts = Counts.from_visits(random_counts(rng, model, (2000, 20_000)))
-    setting = Setting(model.M, model.S, model.A, model.H, 10**6)
-    planner = make_planner(Known.of(model), rule_named("mvp"), setting, "markov", rng)
+    constants = BonusConstants(model.M, model.S, model.A, model.H, 10**6)
+    planner = make_planner(Given.of(model), rule_named("mvp"), constants, "markov", rng)
     found = planner.replan(counts)
     first, second = planner.searches[:2]
     plain = first.policy.copy()
     assert found.value >= first.evaluate(plain) - EQUAL
     best, in_force = first.evaluate(plain), -1.0
-    policy, value = planner._mixed(best, in_force)
+    policy, value = by_mixing(planner, best, in_force)
     assert value == pytest.approx(first.evaluate(policy), abs=1e-12)
     assert value >= best - EQUAL
     assert second.evaluate(policy) >= second.evaluate(plain) - EQUAL
@@ -204,9 +206,9 @@ def maze_planner(visits, seed=0, settings=SEARCH):
     model = lm.make("maze:size=4,goals=3,horizon=15")
     rng = np.random.default_rng(seed)
     counts = Counts.from_visits(random_counts(rng, model, visits))
-    setting = setting_of(model, episodes=10**6)
+    constants = setting_of(model, episodes=10**6)
     rule = rule_named("mvp")
-    planner = make_planner(Known.of(model), rule, setting, "markov", rng, settings=settings)
+    planner = make_planner(Given.of(model), rule, constants, "markov", rng, settings=settings)
     return planner, counts
 
 
@@ -226,8 +228,13 @@ def test_exploring_must_promise_a_share_of_what_it_costs(share, seed, monkeypatc
     assert loss > 0.1
     exploits = gain < loss * share
     np.testing.assert_array_equal(planner.policy, (third if exploits else second).policy)
-    asked, rule = [], planner._by_secondary  # a policy that exploits is kept, else all is asked
-    monkeypatch.setattr(planner, "_by_secondary", lambda top: asked.append(top) or rule(top))
+    asked = []  # a policy that exploits is kept, else all is asked
+
+    def asking(planner, top):
+        asked.append(top)
+        return by_secondary(planner, top)
+
+    monkeypatch.setattr(optimism_planner, "by_secondary", asking)
     planner.replan(counts, np.zeros(0, dtype=np.int64))
     assert len(asked) == (0 if exploits else 1)
 
@@ -237,12 +244,12 @@ def test_the_second_model_takes_the_estimates_policy_if_it_is_better():
     planner, counts = maze_planner((10_000,))
     planner.replan(counts)
     second, third = planner.searches[1:]
-    planner._catch_up(2)
-    good = third.improve(planner.effort, planner.kick_stream)
+    planner.catch_up(2)
+    good = third.improve(planner.effort, planner.perturb_stream)
     second.policy[:] = 0
     second.improve = lambda *_: second.evaluate(second.policy)  # finds nothing
     assert second.evaluate(second.policy) < good
-    planner._by_secondary(planner.searches[0].upper - EQUAL)
+    by_secondary(planner, planner.searches[0].upper - EQUAL)
     np.testing.assert_array_equal(second.policy, third.policy)
 
 
@@ -255,9 +262,9 @@ def test_mixing_a_model_with_itself_is_two_sweeps(algorithm):
     for _ in range(30):
         model = small_model(rng, 3, 3, 2, 4)
         counts = Counts.from_visits(random_counts(rng, model, (1000, 10**4, 10**5)))
-        setting = Setting(3, 3, 2, 4, 1000, 0.1, 0.01)
+        constants = BonusConstants(3, 3, 2, 4, 1000, 0.1, 0.01)
         one, two, twin = (
-            MarkovSearch(Known.of(model), rule_named(algorithm), setting, counts) for _ in "123"
+            MarkovSearch(Given.of(model), rule_named(algorithm), constants, counts) for _ in "123"
         )
         table = rng.integers(0, 2, (4, 3))
         for search in (one, two, twin):
@@ -278,11 +285,11 @@ def test_mixing_stops_at_the_first_weight_that_is_enough():
     rng = np.random.default_rng(4)
     model = small_model(rng, 3, 3, 2, 4)
     counts = Counts.from_visits(random_counts(rng, model, (20, 1000)))
-    known, setting = Known.of(model), Setting(3, 3, 2, 4, 1000, 0.1, 0.02)
+    known, constants = Given.of(model), BonusConstants(3, 3, 2, 4, 1000, 0.1, 0.02)
     reached = []
     for enough in (0.0, 2.0):
         one, two = (
-            MarkovSearch(known, rule_named(name), setting, counts) for name in ("mvp", "greedy")
+            MarkovSearch(known, rule_named(name), constants, counts) for name in ("mvp", "greedy")
         )
         for search in (one, two):
             search.evaluate(search.policy)
@@ -314,10 +321,12 @@ def test_proposals_of_no_use_rest(monkeypatch):
     counts = Counts.for_model(model)
     rng, asked = np.random.default_rng(2), []
     planner = make_planner(
-        Known.of(model), rule_named("mvp"), setting_of(model, 0.01), "markov", rng
+        Given.of(model), rule_named("mvp"), setting_of(model, 0.01), "markov", rng
     )
     monkeypatch.setattr(
-        planner, "_by_secondary", lambda top: asked.append(top) or (planner.policy, -1.0)
+        optimism_planner,
+        "by_secondary",
+        lambda planner, top: asked.append(top) or (planner.policy, -1.0),
     )
     planner.mixing.left = 100
     for _ in range(60):

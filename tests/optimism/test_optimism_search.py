@@ -21,17 +21,17 @@ import latentmdp as lm
 from latentmdp.kernels.optimism.sweep import propose
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.confidence import Bonus, Rule, rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
-from latentmdp.optimism.perturb import draw_kicks
+from latentmdp.optimism.perturb import draw_perturbations
 from latentmdp.optimism.search import MarkovSearch
 from latentmdp.optimism.settings import SEARCH, Effort
 
 
 def optimistic_model(model, visits, algorithm, setting):
-    return OptimisticModel.of(
-        Known.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
+    return ConfidenceModel.of(
+        Given.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
     )
 
 
@@ -177,7 +177,7 @@ def test_the_smallest_case_in_which_a_sweep_lowers_the_objective():
         return Bonus(0.0, 0.0, bonus.ravel())
 
     counts = Counts.from_visits((P * 1000).astype(int))
-    search = MarkovSearch(Known.of(model), Rule("given", "bonus", given), setting_of(model), counts)
+    search = MarkovSearch(Given.of(model), Rule("given", "bonus", given), setting_of(model), counts)
     a, b = np.zeros((2, 3), dtype=int), np.zeros((2, 3), dtype=int)
     b[1, 1] = 1
     search.set_table(b)
@@ -205,7 +205,7 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
         visits = visits * 100 + (model.P > 0) * 10**5
         counts = Counts.from_visits(visits)
         rule = dataclasses.replace(rule_named(("mvp", "bernstein")[i % 2]), cap=10.0)
-        search = MarkovSearch(Known.of(model), rule, setting_of(model, 0.02), counts)
+        search = MarkovSearch(Given.of(model), rule, setting_of(model, 0.02), counts)
         search.set_table(rng.integers(0, 2, search.table.shape))
         before = search.evaluate(search.policy)
         if before > 1.0:
@@ -215,15 +215,15 @@ def test_below_the_cap_a_sweep_never_lowers_the_objective():
     assert tried > 20
 
 
-def test_kicks_are_as_many_and_as_strong_as_asked():
+def test_perturbations_are_as_many_and_as_strong_as_asked():
     rng, tiny = np.random.default_rng(3), Effort(400, 1, 1, True, 0.0, 50, 40)
-    kicks = draw_kicks(rng, tiny, SEARCH, 3, 4, 500)
-    assert kicks.tilt.shape == (50, 3)
-    assert (kicks.tilt > 0).all()
-    assert set(kicks.through_cap) <= set(SEARCH.through_cap)
-    assert kicks.jolt.shape == (40, 500)
-    assert kicks.jolt.max() == 3
-    assert (kicks.jolt[::2] >= 0).all()  # every other one starts anew
-    assert 0.3 < (kicks.jolt[1::2] >= 0).mean() < 0.5  # the others switch 40% of the nodes
-    none = draw_kicks(rng, tiny._replace(jolts=0), SEARCH, 3, 4, 500)
-    assert none.jolt.shape == (0, 500)
+    found = draw_perturbations(rng, tiny, SEARCH, 3, 4, 500)
+    assert found.weights.shape == (50, 3)
+    assert (found.weights > 0).all()
+    assert set(found.through_cap) <= set(SEARCH.through_cap)
+    assert found.actions.shape == (40, 500)
+    assert found.actions.max() == 3
+    assert (found.actions[::2] >= 0).all()  # every other one starts anew
+    assert 0.3 < (found.actions[1::2] >= 0).mean() < 0.5  # the others switch 40% of the nodes
+    none = draw_perturbations(rng, tiny._replace(randomize_actions=0), SEARCH, 3, 4, 500)
+    assert none.actions.shape == (0, 500)

@@ -16,8 +16,8 @@ import latentmdp as lm
 from latentmdp.model.counts import Counts
 from latentmdp.optimism import reference
 from latentmdp.optimism.confidence import rule_named
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import optimistic_plan
 from latentmdp.optimism.settings import SEARCH
 
@@ -65,8 +65,8 @@ def test_every_kind_of_memory_is_certified(kind, algorithm):
             setting = setting_of(model, scale)
             twin = graph_value(model, visits, algorithm, setting, plan.policy)
             assert plan.lower == pytest.approx(twin, abs=1e-9)
-            rows = OptimisticModel.of(
-                Known.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
+            rows = ConfidenceModel.of(
+                Given.of(model), Counts.from_visits(visits), rule_named(algorithm), setting
             )
             best = exact_history(rows)
             assert plan.lower - 1e-9 <= best <= plan.upper + 1e-9

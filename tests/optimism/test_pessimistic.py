@@ -15,7 +15,7 @@ from optimism_twin import random_counts, small_model, symbol
 import latentmdp as lm
 from latentmdp.errors import ModelError
 from latentmdp.optimism.log_boxes import log_boxes, unseen_mass
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.pessimistic import LogProblem
 
 SIZES = (0, 5, 100, 1000, 10**4, 10**5)
@@ -110,7 +110,7 @@ def twin_value(model, visits, policy, delta, scale=1.0, starts=None):
 def exact(model, visits, policy_class, delta, scale):
     """The largest worst-case value of the class, by sets of value vectors."""
     problem = LogProblem(model, visits, delta, None, None, None, None, None, None, scale)
-    optimistic = OptimisticModel.of(problem.known, problem.counts, problem.rule, problem.setting)
+    optimistic = ConfidenceModel.of(problem.known, problem.counts, problem.rule, problem.setting)
     found = exact_history(optimistic) if policy_class == "history" else exact_markov(optimistic)[0]
     return problem.in_units(found)
 

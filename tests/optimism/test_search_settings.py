@@ -1,44 +1,48 @@
 """Search settings: runs keep them, say what is not as usual, and go on with their own."""
 
 from dataclasses import fields, replace
+from importlib import import_module
 
 import pytest
 
 import latentmdp as lm
 from latentmdp.learning.knowledge import nothing_known
-from latentmdp.optimism.settings import SEARCH, Effort, MemoryKind, SearchSettings
+from latentmdp.optimism.settings import SEARCH, Effort, MemoryKind, SearchEffort
 
 OTHERS = replace(
     SEARCH,
-    tilt=0.5,
+    weight_spread=0.5,
     further_searches=0,
-    ladder=(0.5,),
+    mix_weights=(0.5,),
     efforts=(Effort(10, 2, 1, True, 1e-9, 1, 1), Effort(1000, 1, 0, False, 1e-7, 1, 0)),
     kinds=(MemoryKind(50, 0.0, every=True), MemoryKind(100, 0.2)),
 )
 
 
 def test_only_what_is_not_as_usual_is_shown():
-    assert repr(SEARCH) == "SearchSettings()"
-    assert repr(replace(SEARCH, tilt=2.0, few_states=6)) == "SearchSettings(tilt=2.0, few_states=6)"
+    assert repr(SEARCH) == "SearchEffort()"
+    assert (
+        repr(replace(SEARCH, weight_spread=2.0, few_states=6))
+        == "SearchEffort(weight_spread=2.0, few_states=6)"
+    )
     assert eval(repr(OTHERS)) == OTHERS
 
 
 def test_records_give_the_settings_back():
     for settings in (SEARCH, OTHERS):
-        assert SearchSettings.from_record(settings.record()) == settings
+        assert SearchEffort.from_record(settings.record()) == settings
 
 
 @pytest.mark.parametrize(
     ("name", "wrong", "sentence"),
     [
-        ("tilt", -1.0, "tilt must be a float of at least 0; it is -1.0"),
-        ("tilt", float("nan"), "tilt must be a float of at least 0; it is nan"),
-        ("tilt", "2", "tilt must be a float"),
+        ("weight_spread", -1.0, "weight_spread must be a float of at least 0; it is -1.0"),
+        ("weight_spread", float("nan"), "weight_spread must be a float of at least 0; it is nan"),
+        ("weight_spread", "2", "weight_spread must be a float"),
         ("few_states", True, "few_states must be a whole number from 0 to 1000000; it is True"),
         ("memory_pairs", 10**10, "memory_pairs must be a whole number from 0 to 30000000"),
-        ("ladder", (), "ladder must be a tuple of 1 to 20, each a float; it is ()"),
-        ("ladder", (0.1, None), "ladder[1] must be a float of at least 0; it is None"),
+        ("mix_weights", (), "mix_weights must be a tuple of 1 to 20, each a float; it is ()"),
+        ("mix_weights", (0.1, None), "mix_weights[1] must be a float of at least 0; it is None"),
         ("kinds", (MemoryKind(5, 0.1, every=1),), "kinds[0].every must be true or false; it is 1"),
         (
             "kinds",
@@ -55,14 +59,14 @@ def test_what_is_refused(name, wrong, sentence):
     assert str(refused.value).startswith(f"settings.{sentence}")
 
 
-@pytest.mark.parametrize("wrong", [None, [], {}, {"tilt": 1.0}])
+@pytest.mark.parametrize("wrong", [None, [], {}, {"weight_spread": 1.0}])
 def test_records_that_are_none(wrong):
     with pytest.raises(lm.ModelError, match="settings must hold the search settings"):
-        SearchSettings.from_record(wrong)
+        SearchEffort.from_record(wrong)
     for field in fields(SEARCH):
         for value in ({}, [[]], [[1, 2]], "x", None, -1):
             with pytest.raises(lm.ModelError, match=rf"^settings\.{field.name}"):
-                SearchSettings.from_record(SEARCH.record() | {field.name: value})
+                SearchEffort.from_record(SEARCH.record() | {field.name: value})
 
 
 @pytest.mark.parametrize("policy_class", ["markov", "history"])
@@ -76,7 +80,6 @@ def test_a_run_goes_on_and_is_replayed_with_its_own_settings(tmp_path, policy_cl
             episodes,
             policy_class,
             bonus_scale=0.001,
-            ties="ladder",
             settings=settings,
         )
 
@@ -98,3 +101,20 @@ def test_a_learner_that_estimates_keeps_its_settings():
     learner.step(0.0, 0)
     assert learner.end(0)  # the first visit is an update
     assert learner.solver.settings == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("module", "former", "new"),
+    [
+        ("latentmdp.optimism", "Known", "Given"),
+        ("latentmdp.optimism", "OptimisticModel", "ConfidenceModel"),
+        ("latentmdp.optimism", "Setting", "BonusConstants"),
+        ("latentmdp.optimism.settings", "SearchSettings", "SearchEffort"),
+    ],
+)
+def test_former_names_say_once_what_they_are_now(module, former, new):
+    found = import_module(module)
+    vars(found).pop(former, None)
+    with pytest.warns(DeprecationWarning, match=f"{former} is now {new}"):
+        assert getattr(found, former) is getattr(found, new)
+    assert getattr(found, former) is getattr(found, new)  # a second warning would be an error

@@ -27,7 +27,7 @@ NUMBERS = (
 ODD = (
     None, True, False, "", "x", "\ud800", "\0", "é" * 50, "1", [], [[]], {}, {"a": 1}, [1, "a"],
     [None], [1, [2]], float("nan"), float("inf"), 10**400, "markov", "nan", "a" * 5000,
-    "random", "oracle", "psrl", "mvp", "bernstein", "history", "ladder", "incumbent", "counts",
+    "random", "oracle", "psrl", "mvp", "bernstein", "history", "incumbent", "counts",
     "episodes",
 )  # fmt: skip
 KINDS = ("bool", "int8", "int32", "int64", "uint8", "uint64", "float32", "float64", "U3", "U40")

@@ -14,13 +14,13 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.kernels.structs import BoxRows
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.reference import Reference
 
 MOST_VECTORS = 2_000_000  # values of continuations that are tried at once
 
 
-def exact_history(model: OptimisticModel, limit: int = MOST_VECTORS) -> float:
+def exact_history(model: ConfidenceModel, limit: int = MOST_VECTORS) -> float:
     """Largest optimistic value over all deterministic policies."""
     known = model.known
     M, S, A, H = known.M, known.S, known.A, known.H
@@ -37,7 +37,7 @@ def exact_history(model: OptimisticModel, limit: int = MOST_VECTORS) -> float:
     return float(sum(sets[s][0] @ known.root[:, s] for s in range(S)))
 
 
-def exact_markov(model: OptimisticModel, limit: int = MOST_VECTORS) -> tuple[float, Ints]:
+def exact_markov(model: ConfidenceModel, limit: int = MOST_VECTORS) -> tuple[float, Ints]:
     """Largest optimistic value over all tables `(H, S)`, and a table that has it."""
     known, backup = model.known, Reference(model).backup
     M, S, A, H = known.M, known.S, known.A, known.H
@@ -68,7 +68,7 @@ def exact_markov(model: OptimisticModel, limit: int = MOST_VECTORS) -> tuple[flo
 
 
 def _continuations(
-    model: OptimisticModel, s: int, a: int, sets: list[Floats], limit: int
+    model: ConfidenceModel, s: int, a: int, sets: list[Floats], limit: int
 ) -> Floats:
     """All value vectors of playing `a` in `s` that can matter, one choice per observation."""
     known, backup = model.known, Reference(model).backup
@@ -107,7 +107,7 @@ def _continuations(
     return pareto(result)
 
 
-def _possible(model: OptimisticModel, row: int) -> np.ndarray:
+def _possible(model: ConfidenceModel, row: int) -> np.ndarray:
     """`(S,)` next states on whose values a row can depend."""
     S, rows, at = model.known.S, model.rows, model.slots(row)
     if isinstance(rows, BoxRows):

@@ -1,6 +1,6 @@
 """Slow twins of optimistic planning: plain Python, straight from the paper's equations; problems.
 
-Shares no code with `latentmdp.optimism` but `Setting.iota`, which has its own test.
+Shares no code with `latentmdp.optimism` but `BonusConstants.iota`, which has its own test.
 """
 
 import itertools
@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from latentmdp import LatentMDP
-from latentmdp.optimism.confidence import Setting
+from latentmdp.optimism.confidence import BonusConstants
 
 
 def random_counts(rng, model, sizes=(0, 1, 2, 5, 20, 100, 1000, 10**4, 10**5)):
@@ -32,10 +32,10 @@ def small_model(rng, M=2, S=3, A=2, H=2, on_transitions=False, observe=True):
     return LatentMDP.from_arrays(P, R, w, nu, H, observe_rewards=observe)
 
 
-def backup(model, visits, algorithm, setting, m, s, a, v):
+def backup(model, visits, algorithm, constants, m, s, a, v):
     """One optimistic value, from the definition; `v` are the values of the next states."""
     R, n = model.R[m, s, a], visits[m, s, a]
-    N, S, iota, scale = n.sum(), setting.S, setting.iota, setting.scale
+    N, S, iota, scale = n.sum(), constants.S, constants.iota, constants.scale
     v = np.asarray(v, dtype=float)
     if np.ndim(R):
         v, R = np.minimum(R + v, 1.0), 0.0
@@ -45,7 +45,7 @@ def backup(model, visits, algorithm, setting, m, s, a, v):
     if algorithm == "greedy":
         return min(R + p @ v, 1.0)
     if algorithm == "lucrl":
-        radius = math.sqrt(5 * S * math.log(setting.episodes / setting.delta) / N)
+        radius = math.sqrt(5 * S * math.log(constants.episodes / constants.delta) / N)
         return min(R + p @ v + min(scale * radius, 1.0), 1.0)
     if algorithm == "mvp":  # Eqs. (3), (4)
         support = (n > 0).sum()
@@ -76,14 +76,14 @@ def backup(model, visits, algorithm, setting, m, s, a, v):
     return min(R - found.fun, 1.0)
 
 
-def table_value(model, visits, algorithm, setting, table):
+def table_value(model, visits, algorithm, constants, table):
     """Optimistic value of a Markov policy, Eq. (5)."""
     alpha = np.zeros((model.M, model.S))
     for t in reversed(range(model.H)):
         alpha = np.array(
             [
                 [
-                    backup(model, visits, algorithm, setting, m, s, int(table[t][s]), alpha[m])
+                    backup(model, visits, algorithm, constants, m, s, int(table[t][s]), alpha[m])
                     for s in range(model.S)
                 ]
                 for m in range(model.M)
@@ -102,7 +102,7 @@ def symbol(model, m, s, a, nxt):
     return sorted(set(R[:, s, a, nxt].tolist()), reverse=True).index(R[m, s, a, nxt])
 
 
-def graph_value(model, visits, algorithm, setting, policy):
+def graph_value(model, visits, algorithm, constants, policy):
     """Optimistic value of a policy graph: every next state leads to its successor or default."""
     known = {}
 
@@ -119,7 +119,7 @@ def graph_value(model, visits, algorithm, setting, policy):
             if policy.step[node] + 1 < model.H:
                 for x in range(model.S):
                     v[x] = alpha(m, successor(node, symbol(model, m, s, a, x), x))
-            known[m, node] = backup(model, visits, algorithm, setting, m, s, a, v)
+            known[m, node] = backup(model, visits, algorithm, constants, m, s, a, v)
         return known[m, node]
 
     return sum(
@@ -129,16 +129,16 @@ def graph_value(model, visits, algorithm, setting, policy):
     )
 
 
-def best_table(model, visits, algorithm, setting):
+def best_table(model, visits, algorithm, constants):
     """Largest optimistic value over all Markov policies, by enumeration."""
     available = [model.actions_in(s).tolist() for s in range(model.S)] * model.H
     return max(
-        table_value(model, visits, algorithm, setting, np.reshape(actions, (model.H, model.S)))
+        table_value(model, visits, algorithm, constants, np.reshape(actions, (model.H, model.S)))
         for actions in itertools.product(*available)
     )
 
 
-def best_history(model, visits, algorithm, setting):
+def best_history(model, visits, algorithm, constants):
     """Largest optimistic value over all policies, without pruning anything but equals."""
 
     def vectors(s, togo):
@@ -153,7 +153,7 @@ def best_history(model, visits, algorithm, setting):
                 found.append(
                     [
                         backup(
-                            model, visits, algorithm, setting, m, s, a,
+                            model, visits, algorithm, constants, m, s, a,
                             [after[seen[m][x], x][m] for x in range(model.S)],
                         )
                         for m in range(model.M)
@@ -181,4 +181,4 @@ def random_problem(rng, on_transitions=False):
 
 
 def setting_of(model, scale=1.0, episodes=1000):
-    return Setting(model.M, model.S, model.A, model.H, episodes, 0.1, scale)
+    return BonusConstants(model.M, model.S, model.A, model.H, episodes, 0.1, scale)

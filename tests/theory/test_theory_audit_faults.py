@@ -30,8 +30,8 @@ def with_rule(monkeypatch, name, compute):
 
 
 def test_bonus_without_its_variance_term_is_named(hard, monkeypatch):
-    def broken(evidence, setting, rng):
-        return confidence.mvp(evidence, setting, rng)._replace(c1=0.0)
+    def broken(evidence, constants, rng):
+        return confidence.mvp(evidence, constants, rng)._replace(c1=0.0)
 
     with_rule(monkeypatch, "mvp", broken)
     report = audit(lm.learn(hard, "mvp", 10**6, audit=True), variance=(0.25, 0.25))
@@ -44,8 +44,8 @@ def test_bonus_without_its_variance_term_is_named(hard, monkeypatch):
 def test_broken_radius_is_named(hard, monkeypatch, algorithm, what):
     original = confidence.RULES[algorithm].compute
 
-    def broken(evidence, setting, rng):
-        return original(evidence, dataclasses.replace(setting, scale=0.25), rng)
+    def broken(evidence, constants, rng):
+        return original(evidence, dataclasses.replace(constants, scale=0.25), rng)
 
     with_rule(monkeypatch, algorithm, broken)
     report = audit(lm.learn(hard, algorithm, 10**6, audit=True), variance=(0.25, 0.25))
@@ -94,8 +94,8 @@ def test_wrong_visits_or_values_are_named(hard):
 
 def test_wrong_iota_is_named(hard, monkeypatch):
     """The audit has its own logarithm. A factor on iota is not a factor on the bonus."""
-    right = confidence.Setting.iota.func
-    monkeypatch.setattr(confidence.Setting, "iota", property(lambda self: right(self) / 4))
+    right = confidence.BonusConstants.iota.func
+    monkeypatch.setattr(confidence.BonusConstants, "iota", property(lambda self: right(self) / 4))
     for algorithm in ("mvp", "bernstein"):
         report = audit(lm.learn(hard, algorithm, 10**6, audit=True), variance=(0.25, 0.25))
         assert report["value"].verdict == "bug"
@@ -105,9 +105,9 @@ def test_wrong_iota_is_named(hard, monkeypatch):
 
 
 def test_s_in_place_of_the_support_is_named(hard, monkeypatch):
-    def broken(evidence, setting, rng):
-        support = np.full_like(evidence.support, setting.S)
-        return confidence.mvp(dataclasses.replace(evidence, support=support), setting, rng)
+    def broken(evidence, constants, rng):
+        support = np.full_like(evidence.support, constants.S)
+        return confidence.mvp(dataclasses.replace(evidence, support=support), constants, rng)
 
     with_rule(monkeypatch, "mvp", broken)
     report = audit(lm.learn(hard, "mvp", 10**6, audit=True), variance=(0.25, 0.25))

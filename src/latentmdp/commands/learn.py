@@ -56,7 +56,7 @@ def learn_command(
         str,
         option.new(
             "--ties NAME",
-            "How to choose among equally optimistic policies: secondary, ladder or incumbent.",
+            "How to choose among equally optimistic policies: secondary or incumbent.",
         ),
     ] = "secondary",
     normalize: Annotated[

@@ -147,7 +147,7 @@ def pack_world(world: World) -> Any:
 # ------------------------------------------------------------- optimistic planning
 
 
-class OptimisticRows(NamedTuple):
+class ConfidenceRows(NamedTuple):
     """An optimistic model: row `(m, s, a)` has the slots `start[row] .. stop[row]`, one an outcome.
 
     Bonus models use `c1` and `c2`; confidence sets the boxes `lower, upper` and what a next state
@@ -184,11 +184,11 @@ class Candidates(NamedTuple):
     observation: Ints  # (slots,) its number among what can be seen after (s, a)
 
 
-class BonusRows(OptimisticRows):
+class BonusRows(ConfidenceRows):
     """Rows of Eqs. (3) and (4)."""
 
 
-class BoxRows(OptimisticRows):
+class BoxRows(ConfidenceRows):
     """Rows of Eq. (2)."""
 
 
@@ -253,11 +253,13 @@ class Search(NamedTuple):
     A: int
     H: int
     candidates: Candidates
-    rows: OptimisticRows
+    rows: ConfidenceRows
     nodes: Nodes
     root: Floats  # (M, S) probability of context and first state
     prior: Floats  # (M,) of contexts
     current: Valuation  # of the policy that is improved
+    valued: Ints  # (N,) the policy whose values `current` holds, but for the contexts `stale`
+    stale: Bools  # (M,) contexts whose rows have changed since
     trial: Valuation  # of the policy on trial
     known: Valuation  # with the context known; default nodes only
     known_action: Floats  # (H, S, A, M) of actions, with the context known
@@ -313,3 +315,76 @@ def _pack_search(search):
 def pack_search(search: Search) -> Any:
     """The same search for many calls, as in `pack_world`."""
     return search if numba.config.DISABLE_JIT else _pack_search(search)  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------- theory
+
+
+class PricedRows(NamedTuple):
+    """Rows with a probability and a reward for each outcome: true ones or estimates."""
+
+    A: int
+    indptr: Ints  # (rows + 1,)
+    next: Ints  # (outcomes,)
+    symbol: Ints  # (outcomes,)
+    prob: Floats  # (outcomes,)
+    reward: Floats  # (outcomes,) on the transition; 0 where rewards are given by row
+
+
+class BonusTerms(NamedTuple):
+    """What Eqs. (3), (4) need of each row besides `P_hat`, for the audit."""
+
+    cap: float
+    row_reward: Floats  # (rows,) 0 where rewards sit on transitions
+    c1: Floats  # (rows,) of the standard deviation
+    c2: Floats  # (rows,) what the bonus is at least
+    c3: Floats  # (rows,) added
+
+
+class BoxTerms(NamedTuple):
+    """What Eq. (2) needs of each row besides `P_hat`, for the audit."""
+
+    cap: float
+    on_next: bool  # rewards and symbols are those by next state
+    row_reward: Floats  # (rows,)
+    row_symbol: Ints  # (rows,)
+    next_reward: Floats  # (rows, S), or (1, 1) and not used
+    next_symbol: Ints  # (rows, S), or (1, 1) and not used
+    lower: Floats  # (outcomes,)
+    upper: Floats  # (outcomes,)
+    unseen: Floats  # (rows,) what each next state never seen may get
+    budget: Floats  # (rows,) mass that may move; 1 for a box alone
+    visited: Bools  # (rows,)
+
+
+class BoxScratch(NamedTuple):
+    """Scratch arrays of one row of `BoxTerms`."""
+
+    after: Floats  # (S,) values after the next states
+    low: Floats  # (S,) the box
+    high: Floats  # (S,)
+    order: Ints  # (S,) next states, the best first
+
+
+class ProofTerms(NamedTuple):
+    """What the bonus of the proof, beta, depends on besides values."""
+
+    Gamma: int
+    iota: float
+    N: Ints  # (rows,) visits in the snapshot
+
+
+class PhaseVisits(NamedTuple):
+    """Visits of a phase by node and context, in its last episode up to the trigger's step `t0`."""
+
+    inside: Floats  # (N, M) with t <= t0
+    before: Floats  # (N, M) with t < t0
+
+
+class Moments(NamedTuple):
+    """Moments of the total reward under a Markov table; from `(t, s)` on they are discounted."""
+
+    reach: Floats  # (H, S, M) probability of step, state and context
+    collected: Floats  # (H, S, M) times the reward collected so far
+    first: Floats  # (H + 1, M, S) mean of the reward from there on
+    second: Floats  # (H + 1, M, S) mean of its square

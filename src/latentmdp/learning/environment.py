@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.optimism.given import Known
+    from latentmdp.optimism.given import Given
     from latentmdp.runtime.files import PathLike
 
 
@@ -38,7 +38,7 @@ class EnvRun(NamedTuple):
 
 def learn_env(
     env: gymnasium.Env[Any, Any],
-    given: LatentMDP | Known | None = None,
+    given: LatentMDP | Given | None = None,
     *,
     episodes: int,
     contexts: int | None = None,
@@ -178,13 +178,13 @@ def _episode(
 
 def _given(
     env: gymnasium.Env[Any, Any],
-    given: LatentMDP | Known | None,
+    given: LatentMDP | Given | None,
     contexts: int | None,
     horizon: int | None,
     allowed: ArrayLike | None,
     terminal: int | None,
     estimate: Collection[str] | None,
-) -> tuple[LatentMDP | Known, Collection[str]]:
+) -> tuple[LatentMDP | Given, Collection[str]]:
     """What is known, and what is to be estimated."""
     given = given if given is not None else getattr(env.unwrapped, "model", None)
     if given is not None:

@@ -10,12 +10,12 @@ from latentmdp.model.latent_mdp import LatentMDP
 
 if TYPE_CHECKING:
     from latentmdp.model.counts import Counts
-    from latentmdp.optimism.given import Known
+    from latentmdp.optimism.given import Given
 
 SHARED_VISITS = 1.0  # that all contexts together lend to each of them, at each state and action
 
 
-def estimated_model(known: Known, counts: Counts) -> LatentMDP:
+def estimated_model(known: Given, counts: Counts) -> LatentMDP:
     """What is known, with transitions by the snapshot of the counts.
 
     A context that has few visits at a state and action of its own borrows from all: the transitions

@@ -28,7 +28,7 @@ from latentmdp.model.rows import (
     number_transitions,
     rank_rewards,
 )
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.policy.numbering import Numbering
 
 ESTIMABLE = ("w", "nu", "R")
@@ -44,7 +44,7 @@ def known_from(
     horizon: int,
     observe_rewards: bool = True,
     allowed: ArrayLike | None = None,
-) -> Known:
+) -> Given:
     """Knowledge without transitions: `R (M,S,A)` or `(M,S,A,S)`, `w (M,)`, `nu (M,S)`.
 
     `allowed (S,A)`: which actions are available; what `R` says of the others is ignored.
@@ -69,8 +69,8 @@ def known_from(
     rows = M * S * A
     if R.ndim == 3:
         on_rows = R.reshape(rows), symbols.reshape(rows)
-        return Known(M, S, A, horizon, w, nu, *on_rows, None, None, mask)
-    return Known(
+        return Given(M, S, A, horizon, w, nu, *on_rows, None, None, mask)
+    return Given(
         M, S, A, horizon, w, nu, np.zeros(rows), np.zeros(rows, dtype=np.int64),
         R.reshape(rows, S), symbols.reshape(rows, S), mask,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def nothing_known(
     horizon: int,
     rewards_on_transitions: bool = True,
     allowed: ArrayLike | None = None,
-) -> Known:
+) -> Given:
     """Sizes only: for `estimate={"w", "nu", "R"}`, which loses optimism (see the module).
 
     Without `rewards_on_transitions` a reward does not depend on the next state: there is less to
@@ -108,10 +108,10 @@ def _mask(allowed: ArrayLike | None, S: int, A: int) -> Mask | None:
     return None if mask is None or mask.all() else mask
 
 
-class Knowledge:
+class GivenOrEstimated:
     """`known` for the solver, the symbols of observations, and the tallies of what is estimated."""
 
-    def __init__(self, known: Known, estimate: Collection[str] = ()) -> None:
+    def __init__(self, known: Given, estimate: Collection[str] = ()) -> None:
         if set(estimate) - set(ESTIMABLE):
             raise ModelError(
                 f"estimate must name some of {', '.join(ESTIMABLE)}; it is {sorted(estimate)}"
@@ -126,9 +126,9 @@ class Knowledge:
             self.known = replace(known, **self._rewards_as(np.ones(self.seen.shape), nothing))
 
     @classmethod
-    def of(cls, given: LatentMDP | Known, estimate: Collection[str] = ()) -> Knowledge:
+    def of(cls, given: LatentMDP | Given, estimate: Collection[str] = ()) -> GivenOrEstimated:
         """From a model (its transitions are not read) or from knowledge without one."""
-        return cls(given if isinstance(given, Known) else Known.of(given), estimate)
+        return cls(given if isinstance(given, Given) else Given.of(given), estimate)
 
     @property
     def numbering(self) -> Numbering:
@@ -172,7 +172,7 @@ class Knowledge:
         return known.row_reward[:, None], known.row_symbol[:, None]
 
     def _rewards_as(self, rewards: np.ndarray, symbols: np.ndarray) -> dict[str, Any]:
-        """Such rewards and symbols as fields of `Known`."""
+        """Such rewards and symbols as fields of `Given`."""
         if self.known.next_reward is not None:
             return {"next_reward": rewards, "next_symbol": symbols}
         return {"row_reward": rewards[:, 0], "row_symbol": symbols[:, 0]}
@@ -257,10 +257,10 @@ class Knowledge:
         }  # fmt: skip
 
     @classmethod
-    def from_state(cls, state: State) -> Knowledge:
+    def from_state(cls, state: State) -> GivenOrEstimated:
         """Inverse of `state`."""
         fields = dict.fromkeys(("next_reward", "next_symbol", "allowed")) | state["known"]
-        knowledge = cls(Known(**fields))
+        knowledge = cls(Given(**fields))
         knowledge.estimate = tuple(state["estimate"])
         knowledge.starts, knowledge.seen = state["starts"].copy(), state["seen"].copy()
         return knowledge

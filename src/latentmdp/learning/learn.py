@@ -17,7 +17,7 @@ from latentmdp.learning.spec import RunSpec
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP, refuse_steps
 from latentmdp.optimism.given import check_learnable
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import SEARCH, SearchEffort
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def learn(
     audit: bool = False,
     ties: str = "secondary",
     observer: Observer | None = None,
-    settings: SearchSettings = SEARCH,
+    settings: SearchEffort = SEARCH,
     normalize: bool = False,
 ) -> Run:
     """Learn in a simulated model for `episodes` episodes; see `Run` for what comes back.
@@ -128,7 +128,7 @@ def checked(spec: RunSpec, model: LatentMDP) -> RunSpec:
         raise ModelError(f"learn needs a LatentMDP; it was given a {type(model).__name__}")
     spec.check_algorithm()
     needs_finite(model, "learning")
-    spec.setting(model)  # refuses a delta or a bonus_scale that is out of range
+    spec.constants(model)  # refuses a delta or a bonus_scale that is out of range
     check_learnable(model)
     check_affordable(spec, model.M, model.S, model.A, model.H, model.rewards_on_transitions)
     if spec.episodes * model.H >= 2**62:

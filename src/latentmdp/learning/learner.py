@@ -22,7 +22,7 @@ import numpy as np
 from latentmdp.csr import Array
 from latentmdp.errors import ModelError
 from latentmdp.learning.estimated import estimated_model
-from latentmdp.learning.knowledge import Knowledge, Step
+from latentmdp.learning.knowledge import GivenOrEstimated, Step
 from latentmdp.learning.saved.checks import checked_learner
 from latentmdp.learning.saved.state import (
     State,
@@ -35,7 +35,7 @@ from latentmdp.learning.saved.state import (
 from latentmdp.learning.solvers import Answer, check_affordable, make_solver
 from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import SEARCH, SearchEffort
 from latentmdp.policy.cursor import Cursor
 from latentmdp.policy.graph import POLICY_PARTS, PolicyGraph, check_fits, playable
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from latentmdp.advice import Adviser
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.optimism.given import Known
+    from latentmdp.optimism.given import Given
     from latentmdp.runtime.files import PathLike
 
 
@@ -63,7 +63,7 @@ class Learner:
 
     def __init__(  # Alg. 1, l. 1
         self,
-        given: LatentMDP | Known,
+        given: LatentMDP | Given,
         algorithm: str = "mvp",
         *,
         episodes: int,
@@ -75,13 +75,13 @@ class Learner:
         estimate: Collection[str] = (),
         counts: Counts | None = None,
         oracle: Answer | None = None,
-        settings: SearchSettings = SEARCH,
+        settings: SearchEffort = SEARCH,
     ) -> None:
         self.settings = settings
         self.spec = RunSpec(algorithm, episodes, policy_class, delta, bonus_scale, ties=ties)
         on_next = getattr(given, "rewards_on_transitions", False) or "R" in estimate
         check_affordable(self.spec, given.M, given.S, given.A, given.H, on_next)
-        self.knowledge = Knowledge.of(given, estimate)
+        self.knowledge = GivenOrEstimated.of(given, estimate)
         M, S, A = self.known.M, self.known.S, self.known.A
         self.counts = counts or Counts.empty(M, S, A)  # l. 2: n, N = 0
         self.random = np.random.default_rng(seed)
@@ -244,7 +244,7 @@ class Learner:
         return np.random.default_rng(int(self.random.integers(2**63)))
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Given:
         """What the solver takes as known: given, or estimated so far."""
         return self.knowledge.known
 
@@ -303,8 +303,8 @@ class Learner:
         state = checked_learner(state)
         self = cls.__new__(cls)
         self.spec = RunSpec(**state["choice"])
-        self.settings = SearchSettings.from_record(state["settings"])
-        self.knowledge = Knowledge.from_state(state["knowledge"])
+        self.settings = SearchEffort.from_record(state["settings"])
+        self.knowledge = GivenOrEstimated.from_state(state["knowledge"])
         self.counts = Counts.from_arrays(state["counts"])
         policy = PolicyGraph.from_arrays(*(state["policy"][name] for name in POLICY_PARTS))
         self.policy = self._numbered(policy)

@@ -21,7 +21,7 @@ from latentmdp.learning.saved.state import State, refusing_misfits
 from latentmdp.learning.session import Observer, Session
 from latentmdp.learning.solvers import Answer
 from latentmdp.learning.spec import RunSpec
-from latentmdp.optimism.settings import SearchSettings
+from latentmdp.optimism.settings import SearchEffort
 from latentmdp.runtime.files import as_path, shown, writer_of
 from latentmdp.runtime.strict_json import json_text
 
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How hard its solver searched: the numbers of `SearchSettings`."""
+        """How hard its solver searched: the numbers of `SearchEffort`."""
         return dict(self.state["learner"]["settings"])
 
     @property
@@ -318,7 +318,7 @@ class Run:
         Refused where the bits are not the same, as with runs of another version of the package.
         """
         oracle = Answer(self.policy, *self.optimal)
-        settings = SearchSettings.from_record(self.settings)
+        settings = SearchEffort.from_record(self.settings)
         session = Session(self.model, self.spec, oracle, settings)
         for target in self.state["targets"]:
             session.targets.append(target)

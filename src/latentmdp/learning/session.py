@@ -20,7 +20,7 @@ from latentmdp.learning.saved.state import State, generator_state, restore_gener
 from latentmdp.learning.simulation import Simulator
 from latentmdp.learning.spec import RunSpec
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import SEARCH, SearchEffort
 
 if TYPE_CHECKING:
     from latentmdp.learning.solvers import Answer
@@ -68,7 +68,7 @@ class Session:
         model: LatentMDP,
         spec: RunSpec,
         oracle: Answer | None = None,
-        settings: SearchSettings = SEARCH,
+        settings: SearchEffort = SEARCH,
     ) -> None:
         simulation, solver = np.random.SeedSequence(spec.seed).spawn(2)
         started = time.perf_counter()

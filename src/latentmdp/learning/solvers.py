@@ -17,14 +17,14 @@ from latentmdp.formats.schema import STREAM, fitting
 from latentmdp.learning.saved.state import State, generator_state, restore_generator
 from latentmdp.optimism import make_planner
 from latentmdp.optimism.confidence import RULES
-from latentmdp.optimism.settings import SEARCH, SearchSettings
+from latentmdp.optimism.settings import SEARCH, SearchEffort
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.runtime.files import memory_budget
 
 if TYPE_CHECKING:
     from latentmdp.learning.spec import RunSpec
     from latentmdp.model.counts import Counts
-    from latentmdp.optimism.given import Known
+    from latentmdp.optimism.given import Given
 
 
 class Answer(NamedTuple):
@@ -53,7 +53,7 @@ class Solver(Protocol):
 class RandomSolver:
     """A deterministic policy drawn anew at each update, uniformly among the Markov ones."""
 
-    known: Known
+    known: Given
     random: np.random.Generator
 
     def replan(self, counts: Counts, changed: Array) -> Answer:
@@ -126,14 +126,14 @@ def check_affordable(spec: RunSpec, M: int, S: int, A: int, H: int, on_next: boo
 
 def make_solver(
     spec: RunSpec,
-    known: Known,
+    known: Given,
     random: np.random.Generator,
     oracle: Answer | None = None,
-    settings: SearchSettings = SEARCH,
+    settings: SearchEffort = SEARCH,
 ) -> Solver:
     """The solver that was asked for; `oracle` is what the algorithm of that name answers."""
     spec.check_algorithm()
-    setting = spec.setting(known)
+    constants = spec.constants(known)
     if spec.algorithm == "random":
         return RandomSolver(known, random)
     if spec.algorithm == "oracle":
@@ -141,4 +141,4 @@ def make_solver(
             raise ModelError("the oracle must be given a policy; learn() plans one")
         return OracleSolver(oracle)
     rule = RULES[spec.algorithm]
-    return make_planner(known, rule, setting, spec.policy_class, random, spec.ties, settings)
+    return make_planner(known, rule, constants, spec.policy_class, random, spec.ties, settings)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentmdp.errors import ModelError
-from latentmdp.optimism.confidence import RULES, Setting
+from latentmdp.optimism.confidence import RULES, BonusConstants
 from latentmdp.optimism.ties import TIES
 from latentmdp.policy.policy_class import check_policy_class
 
 if TYPE_CHECKING:
     from latentmdp.model.latent_mdp import LatentMDP
-    from latentmdp.optimism.given import Known
+    from latentmdp.optimism.given import Given
 
 SIMULATORS = ("counts", "episodes")  # by blocks of episodes; step by step
 MOST_DRAWS = 10**5
@@ -80,7 +80,7 @@ class RunSpec:
 
     def check_range(self) -> None:
         """Refuse a delta or a bonus scale that no model can be learned with."""
-        Setting(1, 1, 1, 1, self.episodes, self.delta, self.bonus_scale)
+        BonusConstants(1, 1, 1, 1, self.episodes, self.delta, self.bonus_scale)
 
     @property
     def every_episode(self) -> bool:
@@ -91,9 +91,9 @@ class RunSpec:
         """What a learner takes of it, by name: the seed and the simulator belong to the run."""
         return {k: v for k, v in asdict(self).items() if k not in ("seed", "simulator")}
 
-    def setting(self, sizes: LatentMDP | Known) -> Setting:
+    def constants(self, sizes: LatentMDP | Given) -> BonusConstants:
         """What bonuses and radii depend on besides counts, for a problem of these sizes."""
-        return Setting(
+        return BonusConstants(
             sizes.M, sizes.S, sizes.A, sizes.H, self.episodes, self.delta, self.bonus_scale
         )
 

@@ -25,7 +25,7 @@ from latentmdp.kernels.optimism import refresh as compiled
 
 
 @dataclass(frozen=True)
-class Setting:
+class BonusConstants:
     """What the constants depend on besides counts."""
 
     M: int
@@ -86,7 +86,7 @@ class Interval(NamedTuple):
     budget: Floats | float = 1.0
 
 
-Compute = Callable[[Evidence, Setting, np.random.Generator], Bonus | Interval]
+Compute = Callable[[Evidence, BonusConstants, np.random.Generator], Bonus | Interval]
 
 
 @dataclass(frozen=True)
@@ -106,25 +106,26 @@ class Rule:
     code: int = compiled.GIVEN  # of its compiled twin, if it has one
 
 
-def mvp(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
+def mvp(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Bonus:
     """Eq. (3): `max{16 S iota / N, 4 sqrt(supp V iota / N)}`.
 
     The backup is monotone while `c1^2 <= c2` (`iota / N` apart). `scale` multiplies both terms;
     above `S / supp` the second would outgrow that, so `c2` then grows with its square.
     """
-    unit = setting.iota / np.maximum(evidence.N, 1)
-    flat = np.maximum(setting.scale * 16.0 * setting.S, setting.scale**2 * 16.0 * evidence.support)
-    return Bonus(setting.scale * 4.0 * np.sqrt(evidence.support * unit), flat * unit, 0.0)
+    unit = constants.iota / np.maximum(evidence.N, 1)
+    scale = constants.scale
+    flat = np.maximum(scale * 16.0 * constants.S, scale**2 * 16.0 * evidence.support)
+    return Bonus(scale * 4.0 * np.sqrt(evidence.support * unit), flat * unit, 0.0)
 
 
-def bernstein(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+def bernstein(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Interval:
     """Eq. (2): `|P~ - P_hat| <= 2 sqrt(P_hat iota / N) + 5 iota / N` at every next state."""
-    unit = setting.iota / np.maximum(evidence.N, 1)
-    radius = bernstein_radius(evidence.p_hat, unit[evidence.row], setting.scale)
+    unit = constants.iota / np.maximum(evidence.N, 1)
+    radius = bernstein_radius(evidence.p_hat, unit[evidence.row], constants.scale)
     return Interval(
         np.maximum(evidence.p_hat - radius, 0.0),
         np.minimum(evidence.p_hat + radius, 1.0),
-        np.minimum(setting.scale * 5.0 * unit, 1.0),
+        np.minimum(constants.scale * 5.0 * unit, 1.0),
     )
 
 
@@ -133,36 +134,40 @@ def bernstein_radius(p: Floats, unit: Floats, scale: float) -> Floats:
     return scale * (2.0 * np.sqrt(p * unit) + 5.0 * unit)
 
 
-def lucrl(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
+def lucrl(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Bonus:
     """Kwon et al. 2021 with hindsight: `min(1, sqrt(5 S ln(K / eta) / N))` at every step.
 
     Their L1 radius in our scaling (totals at most 1), `eta = delta`; see docs/optimism.md.
     """
-    log_term = math.log(setting.episodes / setting.delta)
-    radius = np.sqrt(5.0 * setting.S * log_term / np.maximum(evidence.N, 1))
-    return Bonus(0.0, 0.0, np.where(evidence.N > 0, np.minimum(setting.scale * radius, 1.0), 1.0))
+    log_term = math.log(constants.episodes / constants.delta)
+    radius = np.sqrt(5.0 * constants.S * log_term / np.maximum(evidence.N, 1))
+    return Bonus(0.0, 0.0, np.where(evidence.N > 0, np.minimum(constants.scale * radius, 1.0), 1.0))
 
 
-def l1_ball(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+def l1_ball(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Interval:
     """UCRL: `|P~ - P_hat|_1 <= sqrt((2 S ln 2 + iota) / N)` (Weissman et al. 2003)."""
-    log_term = 2.0 * setting.S * math.log(2.0) + setting.iota
-    radius = setting.scale * np.sqrt(log_term / np.maximum(evidence.N, 1))
+    log_term = 2.0 * constants.S * math.log(2.0) + constants.iota
+    radius = constants.scale * np.sqrt(log_term / np.maximum(evidence.N, 1))
     return Interval(0.0, 1.0, 1.0, np.minimum(radius / 2.0, 1.0))
 
 
-def estimate(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
+def estimate(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Bonus:
     """No optimism where there are counts: `P_hat` itself."""
     return Bonus(0.0, 0.0, 0.0)
 
 
-def posterior_sample(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
+def posterior_sample(
+    evidence: Evidence, constants: BonusConstants, rng: np.random.Generator
+) -> Bonus:
     """One draw from the posterior of every row; the prior is Dirichlet with `1/S` on each state."""
-    gamma = rng.standard_gamma(evidence.N_next + 1.0 / setting.S)
+    gamma = rng.standard_gamma(evidence.N_next + 1.0 / constants.S)
     total = np.bincount(evidence.row, weights=gamma, minlength=len(evidence.N))
     return Bonus(0.0, 0.0, 0.0, p=gamma / np.maximum(total, 1e-300)[evidence.row])
 
 
-def one_standard_error(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Bonus:
+def one_standard_error(
+    evidence: Evidence, constants: BonusConstants, rng: np.random.Generator
+) -> Bonus:
     """The tie rule's secondary optimism: `max{sqrt(V / N), 1 / N}`."""
     unit = 1.0 / np.maximum(evidence.N, 1)
     return Bonus(np.sqrt(unit), unit, 0.0)

@@ -1,4 +1,4 @@
-"""`Known`: what a learner knows beforehand, everything of a model but its transitions."""
+"""`Given`: what a learner knows beforehand, everything of a model but its transitions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from latentmdp.model.rows import dense_symbols
 
 
 @dataclass(frozen=True)
-class Known:
+class Given:
     """What the learner knows beforehand: everything of the model but its transitions.
 
     Rewards sit on rows, `row_reward (rows,)`; where they depend on the next state they sit in
@@ -35,7 +35,7 @@ class Known:
     allowed: Mask | None = None  # (S, A); None: all actions
 
     @classmethod
-    def of(cls, model: LatentMDP) -> "Known":
+    def of(cls, model: LatentMDP) -> "Given":
         """Read `w, nu, R, H` from a model that satisfies the paper's conditions, else refuse."""
         check_learnable(model)
         rows = model.M * model.S * model.A

@@ -1,4 +1,4 @@
-"""`OptimisticModel`: what an optimistic planner needs, as data.
+"""`ConfidenceModel`: what an optimistic planner needs, as data.
 
 Counts become coefficients (`confidence.py`), coefficients become arrays in the rows' layout, and
 two kernels (`kernels/optimism/bonus.py`, `interval.py`) read them. Nothing here knows
@@ -12,16 +12,16 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.optimism.evidence import collect
 from latentmdp.kernels.optimism.outcomes import list_outcomes
-from latentmdp.kernels.structs import BonusRows, BoxRows, Candidates, OptimisticRows
+from latentmdp.kernels.structs import BonusRows, BoxRows, Candidates, ConfidenceRows
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Bonus, Evidence, Rule, Setting
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import Bonus, BonusConstants, Evidence, Rule
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.observations import Observations, outcome_codes
 from latentmdp.optimism.substitutes import repeat_slots
 
 
 @dataclass(frozen=True)
-class OptimisticModel:
+class ConfidenceModel:
     """Fixed in shape, refreshed in place: rows with coefficients for one of the two kernels.
 
     A row lists the outcomes that its visits have shown, by next state; never-seen ones only where a
@@ -29,9 +29,9 @@ class OptimisticModel:
     have room (`kernels/optimism/outcomes.py`).
     """
 
-    known: Known
+    known: Given
     candidates: Candidates  # what rows may list
-    rows: OptimisticRows  # what they list, with coefficients
+    rows: ConfidenceRows  # what they list, with coefficients
     observations: Observations  # what the candidates show
     shared: bool  # contexts list what any of them has shown with the same reward
 
@@ -59,14 +59,14 @@ class OptimisticModel:
     @classmethod
     def of(
         cls,
-        known: Known,
+        known: Given,
         counts: Counts,
         rule: Rule,
-        setting: Setting,
+        constants: BonusConstants,
         rng: np.random.Generator | None = None,
         every_next: bool = False,
         shared: bool = False,
-    ) -> "OptimisticModel":
+    ) -> "ConfidenceModel":
         """Lay out and fill all rows. `O(slots)`.
 
         With `every_next` all next states are listed; with `shared` those that any context has shown
@@ -76,7 +76,7 @@ class OptimisticModel:
             known, counts, rule, every_next or rule.every_next, shared
         )
         model = cls(known, candidates, _empty_rows(rule, candidates), observations, shared)
-        model.refresh(counts, np.arange(counts.rows), rule, setting, rng)
+        model.refresh(counts, np.arange(counts.rows), rule, constants, rng)
         return model
 
     def list_outcomes(self, counts: Counts, rows: Ints) -> tuple[Ints, bool]:
@@ -100,7 +100,7 @@ class OptimisticModel:
         counts: Counts,
         changed: Ints,
         rule: Rule,
-        setting: Setting,
+        constants: BonusConstants,
         rng: np.random.Generator | None = None,
     ) -> None:
         """Recompute the coefficients of some rows from the counts' snapshot, in place.
@@ -119,7 +119,7 @@ class OptimisticModel:
         )  # fmt: skip
         nxt = rows.next[at].astype(np.int64)
         evidence = Evidence(N, support, local, N_next, p_hat, changed, nxt)
-        answer = rule.compute(evidence, setting, rng or _FIXED)
+        answer = rule.compute(evidence, constants, rng or _FIXED)
         rows.p_hat[at] = p_hat
         new = (N == 0) & (not rule.own_unvisited)
         rows.gain[changed] = self.known.row_reward[changed]
@@ -144,7 +144,7 @@ class OptimisticModel:
 _FIXED = np.random.default_rng(0)  # for rules that draw nothing
 
 
-def _empty_rows(rule: Rule, candidates: Candidates) -> OptimisticRows:
+def _empty_rows(rule: Rule, candidates: Candidates) -> ConfidenceRows:
     """Room for all candidates; nothing is listed yet."""
     slots, rows = len(candidates.next), len(candidates.start) - 1
     start = candidates.start.astype(np.uint32)
@@ -158,7 +158,7 @@ def _empty_rows(rule: Rule, candidates: Candidates) -> OptimisticRows:
 
 
 def _layout(
-    known: Known, counts: Counts, rule: Rule, every_next: bool, shared: bool
+    known: Given, counts: Counts, rule: Rule, every_next: bool, shared: bool
 ) -> tuple[Candidates, Observations]:
     """Candidates: what the counts have a slot for, and what is listed before any visit.
 

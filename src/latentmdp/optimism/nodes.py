@@ -8,15 +8,15 @@ from latentmdp.csr import Ints
 from latentmdp.kernels.structs import (
     BoxRows,
     Candidates,
+    ConfidenceRows,
     Indices,
     Nodes,
-    OptimisticRows,
     RowScratch,
     Search,
     Valuation,
     Workspace,
 )
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.observations import Observations
 
 
@@ -42,12 +42,12 @@ class MemoryPart(NamedTuple):
         return np.arange(len(self.state)) + (self.step + 1) * (len(self.first))
 
 
-def no_memory(known: Known) -> Ints:
+def no_memory(known: Given) -> Ints:
     """`span` of the graph of default nodes alone."""
     return np.arange(known.H + 2) * known.S
 
 
-def make_nodes(known: Known, seen: Observations, memory: MemoryPart | None = None) -> Nodes:
+def make_nodes(known: Given, seen: Observations, memory: MemoryPart | None = None) -> Nodes:
     """The default nodes, and these of a memory, with a successor for everything in `seen`."""
     H, S, A = known.H, known.S, known.A
     span = no_memory(known) if memory is None else memory.span
@@ -98,7 +98,7 @@ def _follow_memory(
     return succ, edge
 
 
-def make_valuation(known: Known, N: int, confidence_set: bool) -> Valuation:
+def make_valuation(known: Given, N: int, confidence_set: bool) -> Valuation:
     """All values 0."""
     shape = (known.H + 1, known.M, known.S) if confidence_set else (0, 0, 0)
     states = np.broadcast_to(np.arange(shape[2], dtype=np.uint32), shape)
@@ -106,7 +106,7 @@ def make_valuation(known: Known, N: int, confidence_set: bool) -> Valuation:
     return Valuation(np.zeros((N, known.M)), states.copy(), states.copy(), np.zeros(shape), total)
 
 
-def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
+def make_workspace(known: Given, N: int) -> tuple[Workspace, RowScratch]:
     """Scratch arrays for graphs of this size, and for one row."""
     S, M, index = known.S, known.M, np.uint32
     work = Workspace(
@@ -120,7 +120,7 @@ def make_workspace(known: Known, N: int) -> tuple[Workspace, RowScratch]:
     return work, scratch
 
 
-def make_search(known: Known, candidates: Candidates, rows: OptimisticRows, nodes: Nodes) -> Search:
+def make_search(known: Given, candidates: Candidates, rows: ConfidenceRows, nodes: Nodes) -> Search:
     """This model on this graph, with arrays to search in."""
     N, root = len(nodes.state), known.root
     boxes = isinstance(rows, BoxRows)
@@ -128,5 +128,6 @@ def make_search(known: Known, candidates: Candidates, rows: OptimisticRows, node
     known_action = np.zeros((known.H, known.S, known.A, known.M))
     return Search(
         boxes, known.M, known.S, known.A, known.H, candidates, rows, nodes, root,
-        root.sum(axis=1), current, trial, bound, known_action, *make_workspace(known, N),
+        root.sum(axis=1), current, np.full(N, -1), np.ones(known.M, np.bool_), trial, bound,
+        known_action, *make_workspace(known, N),
     )  # fmt: skip

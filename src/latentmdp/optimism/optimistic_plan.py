@@ -10,12 +10,12 @@ import numpy as np
 from latentmdp.errors import ModelError
 from latentmdp.model.counts import Counts
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.optimism.confidence import Rule, Setting, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import BonusConstants, Rule, rule_named
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.planner import HistoryPlanner
+from latentmdp.optimism.planner import OptimisticPlanner
 from latentmdp.optimism.reference import Reference
-from latentmdp.optimism.settings import ALONE, SEARCH, SearchSettings
-from latentmdp.optimism.ties import Planner
+from latentmdp.optimism.settings import ALONE, SEARCH, SearchEffort
 from latentmdp.policy.graph import PolicyGraph, playable
 from latentmdp.policy.policy_class import check_policy_class
 
@@ -63,7 +63,7 @@ def optimistic_plan(
     bonus_scale: float = 1.0,
     warm: OptimisticPlan | None = None,
     seed: int = 0,
-    settings: SearchSettings = ALONE,
+    settings: SearchEffort = ALONE,
     time_limit: float = math.inf,
 ) -> OptimisticPlan:
     """The policy of a class with the largest optimistic value, as Algorithms 2 and 3 ask for.
@@ -86,18 +86,20 @@ def optimistic_plan(
     """
     if not isinstance(warm, OptimisticPlan | None):
         raise ModelError(f"warm must be an earlier optimistic plan; it is a {type(warm).__name__}")
-    known = Known.of(model)
+    known = Given.of(model)
     counts = checked_counts(known, visits)
-    setting = Setting(known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale)
+    constants = BonusConstants(
+        known.M, known.S, known.A, known.H, int(episodes), delta, bonus_scale
+    )
     began = time.perf_counter()
-    if warm is not None and _fits(warm, known, algorithm, policy_class, setting, settings):
+    if warm is not None and _fits(warm, known, algorithm, policy_class, constants, settings):
         planner = warm.planner
         planner.expect(counts)
     else:
         stream = np.random.default_rng(seed)
         rule = rule_named(algorithm)
         kind = class_in_time(policy_class, known, counts, time_limit)
-        planner = make_planner(known, rule, setting, kind, stream, settings=settings)
+        planner = make_planner(known, rule, constants, kind, stream, settings=settings)
     planner.deadline = began + time_limit
     found = search_all(planner, counts, settings)
     lower = Reference(planner.searches[0].model).value(found.policy)  # by none of the search's code
@@ -108,7 +110,7 @@ def optimistic_plan(
     )  # fmt: skip
 
 
-def checked_counts(known: Known, visits: np.ndarray | Counts) -> Counts:
+def checked_counts(known: Given, visits: np.ndarray | Counts) -> Counts:
     """The visits as counts, refused if they are of another problem."""
     counts = visits if isinstance(visits, Counts) else Counts.from_visits(visits)
     if (counts.M, counts.S, counts.A) != (known.M, known.S, known.A):
@@ -119,7 +121,7 @@ def checked_counts(known: Known, visits: np.ndarray | Counts) -> Counts:
     return counts
 
 
-def class_in_time(policy_class: str, known: Known, counts: Counts, seconds: float) -> str:
+def class_in_time(policy_class: str, known: Given, counts: Counts, seconds: float) -> str:
     """The class, or `markov` in place of `history` where the time does not suffice for memory.
 
     To set up a search with memory takes a time that grows with what can be seen after the actions,
@@ -131,8 +133,8 @@ def class_in_time(policy_class: str, known: Known, counts: Counts, seconds: floa
     return "history" if MEMORY_SECONDS * known.M * len(seen) <= seconds else "markov"
 
 
-def search_all(planner: Planner, counts: Counts, settings: SearchSettings) -> Any:
-    """Plan once; on tiny models again, with other kicks, until the bound is reached."""
+def search_all(planner: OptimisticPlanner, counts: Counts, settings: SearchEffort) -> Any:
+    """Plan once; on tiny models again, with other perturbations, until the bound is reached."""
     found = planner.replan(counts)
     nothing = np.zeros(0, dtype=np.int64)
     if planner.effort.every and not planner.rule.random:  # tiny; a sample would change
@@ -146,38 +148,38 @@ def search_all(planner: Planner, counts: Counts, settings: SearchSettings) -> An
 
 def _fits(
     warm: OptimisticPlan,
-    known: Known,
+    known: Given,
     algorithm: str,
     policy_class: str,
-    setting: Setting,
-    settings: SearchSettings,
+    constants: BonusConstants,
+    settings: SearchEffort,
 ) -> bool:
     """Whether a plan's planner solves the same problem, so that its policy may go on from there."""
     old = warm.planner
     if (warm.policy_class == "history") != isinstance(old, HistoryPlanner):
         return False  # there was no time for memory
     same_known = all(
-        np.array_equal(getattr(old.known, f.name), getattr(known, f.name)) for f in fields(Known)
+        np.array_equal(getattr(old.known, f.name), getattr(known, f.name)) for f in fields(Given)
     )
-    asked = (algorithm, policy_class, setting, settings)
-    made_for = (warm.algorithm, warm.policy_class, old.setting, old.settings)
+    asked = (algorithm, policy_class, constants, settings)
+    made_for = (warm.algorithm, warm.policy_class, old.constants, old.settings)
     return same_known and made_for == asked
 
 
 def make_planner(
-    known: Known,
+    known: Given,
     rule: Rule,
-    setting: Setting,
+    constants: BonusConstants,
     policy_class: str,
     random: np.random.Generator,
     ties: str = "secondary",
-    settings: SearchSettings = SEARCH,
-) -> Planner:
+    settings: SearchEffort = SEARCH,
+) -> OptimisticPlanner:
     """A planner that is called again and again: `replan(counts, changed)`, `state()`, `restore()`.
 
     `changed` are the rows whose snapshot differs from the last call's; the answer has `policy`,
     `value`, `upper`, `kept`. Random numbers come from streams spawned off `random`.
     """
     check_policy_class(policy_class)
-    kind = HistoryPlanner if policy_class == "history" else Planner
-    return kind(known, rule, setting, random, ties, settings)
+    kind = HistoryPlanner if policy_class == "history" else OptimisticPlanner
+    return kind(known, rule, constants, random, ties, settings)

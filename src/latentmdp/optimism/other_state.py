@@ -10,7 +10,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.policy.graph import PolicyGraph
 
 
@@ -19,7 +19,7 @@ def wider_rows(row: Ints, S: int, A: int) -> Ints:
     return row + row // (S * A) * A
 
 
-def wider_known(known: Known, least: Floats, other: Floats, lowest: float) -> Known:
+def wider_known(known: Given, least: Floats, other: Floats, lowest: float) -> Given:
     """`known` with one more state.
 
     `least (rows, S)` is paid on the way to the states that there are, `other (rows,)` on the way to

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
-from latentmdp.optimism.settings import Effort, SearchSettings
+from latentmdp.optimism.settings import Effort, SearchEffort
 
 
 class Backoff:
@@ -40,24 +40,27 @@ class Backoff:
         self.length, self.left = (int(number) for number in state)
 
 
-class Kicks(NamedTuple):
-    """Some kicks. A tilt plans under other weights for two sweeps, a jolt switches actions."""
+class Perturbations(NamedTuple):
+    """Ways out of a local optimum, each tried once: other weights first, then random actions."""
 
-    tilt: Floats  # (tilts, M) factors on the contexts' weights
-    through_cap: Floats  # (tilts,) factor on reach through the cap
-    jolt: Ints  # (jolts, N) an action, or -1 where a node keeps its own
+    weights: Floats  # (perturb_weights, M) factors on the contexts' weights, for two sweeps
+    through_cap: Floats  # (perturb_weights,) factor on reach through the cap
+    actions: Ints  # (randomize_actions, N) an action, or -1 where a node keeps its own
 
 
-def draw_kicks(
-    rng: np.random.Generator, effort: Effort, settings: SearchSettings, M: int, A: int, N: int
-) -> Kicks:
-    """As many kicks as the effort asks for."""
-    tilt = np.exp(settings.tilt * rng.standard_normal((effort.tilts, M)))
+def draw_perturbations(
+    rng: np.random.Generator, effort: Effort, settings: SearchEffort, M: int, A: int, N: int
+) -> Perturbations:
+    """As many as the effort asks for."""
+    normal = rng.standard_normal((effort.perturb_weights, M))
+    weights = np.exp(settings.weight_spread * normal)
     shares = np.array(settings.through_cap)
-    through_cap = shares[rng.integers(0, len(shares), effort.tilts)]
-    if effort.jolts == 0:
-        return Kicks(tilt, through_cap, np.zeros((0, N), dtype=np.int64))
-    hit = rng.random((effort.jolts, N)) < settings.jolted
+    through_cap = shares[rng.integers(0, len(shares), effort.perturb_weights)]
+    many = effort.randomize_actions
+    if many == 0:
+        return Perturbations(weights, through_cap, np.zeros((0, N), dtype=np.int64))
+    hit = rng.random((many, N)) < settings.random_share
     if effort.every:
         hit[::2] = True  # tiny: every other one starts anew
-    return Kicks(tilt, through_cap, np.where(hit, rng.integers(0, A, (effort.jolts, N)), -1))
+    actions = np.where(hit, rng.integers(0, A, (many, N)), -1)
+    return Perturbations(weights, through_cap, actions)

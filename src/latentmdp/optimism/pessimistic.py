@@ -20,10 +20,10 @@ from latentmdp.errors import ModelError
 from latentmdp.model.availability import source_rows
 from latentmdp.model.counts import Counts
 from latentmdp.model.latent_mdp import LatentMDP
-from latentmdp.optimism.confidence import Evidence, Interval, Rule, Setting
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import BonusConstants, Evidence, Interval, Rule
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.log_boxes import log_boxes
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.optimistic_plan import (
     checked_counts,
     class_in_time,
@@ -38,8 +38,8 @@ from latentmdp.optimism.other_state import (
     wider_rows,
 )
 from latentmdp.optimism.reference import Reference, best_in_box
-from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.optimism.substitutes import StandIns
+from latentmdp.optimism.settings import SEARCH, SearchEffort
+from latentmdp.optimism.substitutes import Substitutes
 from latentmdp.policy.graph import PolicyGraph, playable
 
 SURE = 2**50  # visits; a row with as many is known
@@ -68,20 +68,20 @@ def rule_of_a_log(rows: int, cut: Ints | None = None) -> Rule:
     each row of which nobody knows where they led.
     """
 
-    def boxes(evidence: Evidence, setting: Setting, rng: np.random.Generator) -> Interval:
+    def boxes(evidence: Evidence, constants: BonusConstants, rng: np.random.Generator) -> Interval:
         assert evidence.next is not None
         assert evidence.rows is not None
         shown = np.flatnonzero(evidence.N_next > 0)
         free = None if cut is None else cut[evidence.rows]
         found = log_boxes(
             evidence.row[shown], evidence.N_next[shown], len(evidence.N),
-            setting.delta / (rows * (rows + 1)), free, setting.scale,
+            constants.delta / (rows * (rows + 1)), free, constants.scale,
         )  # fmt: skip
         sure = evidence.N >= SURE
         unseen = np.where(sure, 0.0, found.unseen)
         lower = np.zeros(len(evidence.row))
         lower[shown] = found.lower
-        upper = np.where(evidence.next == setting.S - 1, unseen[evidence.row], 0.0)
+        upper = np.where(evidence.next == constants.S - 1, unseen[evidence.row], 0.0)
         upper[shown] = found.upper
         known = sure[evidence.row]
         lower[known] = upper[known] = evidence.p_hat[known]
@@ -137,7 +137,7 @@ def pessimistic_plan(
     bonus_scale: float = 1.0,
     time_limit: float = math.inf,
     seed: int = 0,
-    settings: SearchSettings = SEARCH,
+    settings: SearchEffort = SEARCH,
 ) -> PessimisticPlan:
     """The policy of a class whose value in the worst model of the confidence set is largest.
 
@@ -174,7 +174,7 @@ def pessimistic_plan(
     stream = np.random.default_rng(seed)
     kind = class_in_time(policy_class, problem.known, problem.counts, time_limit)
     planner = make_planner(
-        problem.known, problem.rule, problem.setting, kind, stream, "incumbent", settings
+        problem.known, problem.rule, problem.constants, kind, stream, "incumbent", settings
     )
     planner.deadline = began + time_limit
     found = search_all(planner, problem.counts, settings)
@@ -218,8 +218,8 @@ def pessimistic_value(
     )
     known, counts = problem.known, problem.counts
     if known.allowed is not None:
-        counts = StandIns(known).of(counts)
-    optimistic = OptimisticModel.of(known, counts, problem.rule, problem.setting)
+        counts = Substitutes(known).of(counts)
+    optimistic = ConfidenceModel.of(known, counts, problem.rule, problem.constants)
     return problem.lower(optimistic, wider_policy(policy.for_model(problem.model)))
 
 
@@ -240,7 +240,7 @@ class LogProblem:
         bonus_scale: float,
     ) -> None:
         self.model, self.totals = model, totals
-        known = Known.of(model.normalized())  # of which rewards are not used
+        known = Given.of(model.normalized())  # of which rewards are not used
         self.sizes = known.M, known.S, known.A, known.H
         M, S, A, H = self.sizes
         counts = checked_counts(known, visits)
@@ -259,7 +259,7 @@ class LogProblem:
             nu = np.concatenate([nu, np.zeros((M, 1))], axis=1)
             self.known = replace(self.known, w=total / total.sum(), nu=nu)
             delta /= 2.0  # the other half is for the first states
-        self.setting = Setting(M, S + 1, A, H, 1, delta, bonus_scale)
+        self.constants = BonusConstants(M, S + 1, A, H, 1, delta, bonus_scale)
         self.rule = rule_of_a_log(max(counted, 1), None if cut is None else self._cut(cut))
 
     def _unsure(self, counts: Counts, sure: Any) -> int:
@@ -279,7 +279,7 @@ class LogProblem:
         wide[wider_rows(np.arange(M * S * A), S, A)] = cut.reshape(-1)[self.source]
         return wide
 
-    def _world(self, known: Known, given: RewardBounds | None, lowest: float | None) -> Known:
+    def _world(self, known: Given, given: RewardBounds | None, lowest: float | None) -> Given:
         """What is known, with the unseen state; rewards are scaled to totals of 0 to 1."""
         M, S, A, H = self.sizes
         if given is None:
@@ -302,7 +302,7 @@ class LogProblem:
         least, other = (least - self.shift) / self.scale, (other - self.shift) / self.scale
         return wider_known(known, least, other, (self.lowest - self.shift) / self.scale)
 
-    def lower(self, optimistic: OptimisticModel, policy: PolicyGraph) -> float:
+    def lower(self, optimistic: ConfidenceModel, policy: PolicyGraph) -> float:
         """The worst-case value of a policy, also over first states if they are estimated."""
         M, S, _, H = self.sizes
         floor, lowest = None, self.lowest * H
@@ -318,8 +318,8 @@ class LogProblem:
         first = np.flatnonzero(self.starts.ravel())
         seen = self.starts.ravel()[first]
         box = log_boxes(
-            np.zeros(len(first), dtype=np.int64), seen, 1, self.setting.delta,
-            scale=self.setting.scale,
+            np.zeros(len(first), dtype=np.int64), seen, 1, self.constants.delta,
+            scale=self.constants.scale,
         )  # fmt: skip
         p, low, high, value = (
             np.append(x, y)[None]

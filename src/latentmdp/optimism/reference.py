@@ -9,7 +9,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.structs import BoxRows
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.policy.graph import PolicyGraph
 
 CHUNK = 2**21  # numbers (node, context, next state) at once
@@ -21,7 +21,7 @@ class Reference:
     `floor (H, M, S)`: values that are known to be reached at each step, context and state.
     """
 
-    def __init__(self, model: OptimisticModel, floor: Floats | None = None) -> None:
+    def __init__(self, model: ConfidenceModel, floor: Floats | None = None) -> None:
         self.model, self.known, self.cap = model, model.known, model.cap
         self.floor = floor
 

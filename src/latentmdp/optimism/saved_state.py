@@ -19,7 +19,7 @@ from latentmdp.formats.schema import (
     truth,
     whole,
 )
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 
 if TYPE_CHECKING:  # it imports this file
     from latentmdp.optimism.memory.graph import MemoryGraph
@@ -30,18 +30,17 @@ LONGEST_WAIT = 2**53  # turns since a try was due: there is at most one turn per
 PLANNER: Table = {
     "policy": whole("nodes", below="A"),
     "policies": whole("models", "nodes", below="A"),
-    "patience": whole("patiences", 2, low=-LONGEST_WAIT, high=LONGEST_REST),
-    "rung": whole(below="models"),
-    "seen": whole(high=LARGEST_WHOLE),
-    "kicks": STREAM,
-    "rule": STREAM,
+    "backoffs": whole("backoffs", 2, low=-LONGEST_WAIT, high=LONGEST_REST),
+    "visits_at_search": whole(high=LARGEST_WHOLE),
+    "perturb_stream": STREAM,
+    "rule_stream": STREAM,
 }
 
 MEMORY: Table = {  # besides `PLANNER`, with memory; `markov` is a planner of its own
     "kind": whole(below="kinds"),
-    "looked": whole(high=LARGEST_WHOLE),
-    "pending": whole("pending", below="pairs"),
-    "answered": truth(),
+    "visits_at_solve": whole(high=LARGEST_WHOLE),
+    "changed_pairs": whole("changed pairs", below="pairs"),
+    "has_result": truth(),
     "nodes": whole("memory", below="grown"),
 }
 
@@ -56,14 +55,14 @@ GRAPH: Table = {  # memory nodes while they grow; numbers of nodes count the def
 }
 
 
-def planner_state(state: Any, known: Known, models: int, memory: int = 0) -> dict[str, Any]:
+def planner_state(state: Any, known: Given, models: int, memory: int = 0) -> dict[str, Any]:
     """The state of a planner for so many models, on the default nodes and these of its memory."""
     nodes = (known.H + 1) * known.S + memory
-    sizes = {"A": known.A, "models": models, "nodes": nodes, "patiences": 3 + models}
+    sizes = {"A": known.A, "models": models, "nodes": nodes, "backoffs": 3 + models}
     return fitting(state, PLANNER, sizes, "solver.")
 
 
-def memory_state(state: Any, known: Known, models: int, kinds: int) -> dict[str, Any]:
+def memory_state(state: Any, known: Given, models: int, kinds: int) -> dict[str, Any]:
     """The state of a planner with memory; `graph_state` looks closer at its graph."""
     sizes = {"kinds": kinds, "pairs": known.S * known.A}
     sizes |= {"M": known.M, "S": known.S, "A": known.A, "H": known.H}

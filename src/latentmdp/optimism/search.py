@@ -11,16 +11,16 @@ import time
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
+from latentmdp.kernels.optimism.improve import evaluate_policy, improve
 from latentmdp.kernels.optimism.refresh import GIVEN, refresh_rows
-from latentmdp.kernels.optimism.sweep import evaluate_policy, improve
 from latentmdp.kernels.structs import Nodes, pack_search
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Rule, Setting
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.confidence import BonusConstants, Rule
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.nodes import make_nodes, make_search
-from latentmdp.optimism.perturb import Backoff, Kicks, draw_kicks
-from latentmdp.optimism.settings import SEARCH, Effort, SearchSettings
+from latentmdp.optimism.perturb import Backoff, Perturbations, draw_perturbations
+from latentmdp.optimism.settings import SEARCH, Effort, SearchEffort
 
 
 class MarkovSearch:
@@ -28,24 +28,24 @@ class MarkovSearch:
 
     def __init__(
         self,
-        known: Known,
+        known: Given,
         rule: Rule,
-        setting: Setting,
+        constants: BonusConstants,
         counts: Counts,
         rng: np.random.Generator | None = None,
-        settings: SearchSettings = SEARCH,
+        settings: SearchEffort = SEARCH,
     ) -> None:
-        self.known, self.rule, self.setting, self.rng = known, rule, setting, rng
-        self.settings, self.kicking = settings, Backoff()
+        self.known, self.rule, self.constants, self.rng = known, rule, constants, rng
+        self.settings, self.perturbing = settings, Backoff()
         self._root = known.root
         self.lay_out(counts, np.zeros((known.H, known.S), dtype=np.int64))
 
     def lay_out(self, counts: Counts, table: Ints) -> None:
         """A model for the counts' layout, with all rows filled."""
-        model = OptimisticModel.of(self.known, counts, self.rule, self.setting, self.rng)
+        model = ConfidenceModel.of(self.known, counts, self.rule, self.constants, self.rng)
         self.begin(model, counts, table)
 
-    def begin(self, model: OptimisticModel, counts: Counts, table: Ints) -> None:
+    def begin(self, model: ConfidenceModel, counts: Counts, table: Ints) -> None:
         """Plan with this model, laid out for these counts, from this table."""
         self.version, self.model, self.counts = counts.version, model, counts
         self.place(make_nodes(self.known, model.observations))
@@ -60,8 +60,6 @@ class MarkovSearch:
         self.search = pack_search(self.arrays)
         self.policy = np.zeros(self.N, dtype=np.int64)
         self._other = np.zeros(self.N, dtype=np.int64)  # a policy on trial
-        self._valued = np.full(self.N, -1)  # the policy whose values the search holds
-        self._stale = np.ones(known.M, dtype=np.bool_)  # contexts in which they are outdated
         self.bound(np.arange(len(self.model.rows.gain)))
 
     @property
@@ -90,7 +88,7 @@ class MarkovSearch:
         if self.rule.random:
             changed = np.arange(counts.rows)
         if self.rule.code == GIVEN:
-            self.model.refresh(counts, changed, self.rule, self.setting, self.rng)
+            self.model.refresh(counts, changed, self.rule, self.constants, self.rng)
         self.bound(changed, self.rule.code)
 
     def rows_are_longer(self) -> None:
@@ -98,10 +96,10 @@ class MarkovSearch:
 
     def bound(self, changed: Ints, code: int = GIVEN) -> None:
         """`upper`, a certified bound on the class's optimum; rows are refreshed by the code."""
-        counts, setting = self.counts, self.setting
+        counts, constants = self.counts, self.constants
         self.upper, longer = refresh_rows(
-            self.search, changed, self._stale, code, counts.N, counts.N_next,
-            self.known.row_reward, setting.iota, setting.scale,
+            self.search, changed, code, counts.N, counts.N_next,
+            self.known.row_reward, constants.iota, constants.scale,
         )  # fmt: skip
         if longer:
             self.rows_are_longer()
@@ -111,66 +109,68 @@ class MarkovSearch:
     def evaluate(self, policy: Ints) -> float:
         """Exact value of a policy `(N,)`; the next call with it computes outdated contexts only."""
         self._other[:] = policy
-        return evaluate_policy(self.search, self._other, self._valued, self._stale)
+        return evaluate_policy(self.search, self._other)
 
     def forget_values(self) -> None:
         """The values that the search holds are those of another policy now."""
-        self._valued[:] = -1
+        self.arrays.valued[:] = -1
 
     def improve(
         self, effort: Effort, rng: np.random.Generator, deadline: float = math.inf
     ) -> float:
-        """Sweeps, then kicks; on large models the longer kicks have failed the fewer.
+        """Sweeps, then perturbations; on large models fewer, the longer these have failed.
 
-        After the `deadline` (by `time.perf_counter`) there are no more kicks.
+        After the `deadline` (by `time.perf_counter`) there are no more of them.
         """
         value = self.polish(effort)
         if value >= self.upper - self.settings.equal:
             return value
-        self.kicking.turn()
-        if not self.kicking.due and not effort.every:
+        self.perturbing.turn()
+        if not self.perturbing.due and not effort.every:
             return value
         known = self.known
-        kicks = draw_kicks(rng, effort, self.settings, known.M, known.A, self.N)
-        better = self.kick(value, effort, kicks, deadline)
-        worth = max(self.settings.equal, self.settings.kick_gain * (self.upper - value))
-        self.kicking.tried(better > value + worth, effort.rest, least=1)
+        found = draw_perturbations(rng, effort, self.settings, known.M, known.A, self.N)
+        better = self.perturb(value, effort, found, deadline)
+        worth = max(self.settings.equal, self.settings.perturb_gain * (self.upper - value))
+        self.perturbing.tried(better > value + worth, effort.rest, least=1)
         return better
 
     def polish(self, effort: Effort) -> float:
         """Improve the current policy as far as the effort goes; its value."""
         return self._improved(self.policy, effort)
 
-    def kick(self, value: float, effort: Effort, kicks: Kicks, deadline: float = math.inf) -> float:
-        """Try these kicks on a polished policy of this value; kept is what is better."""
+    def perturb(
+        self, value: float, effort: Effort, found: Perturbations, deadline: float = math.inf
+    ) -> float:
+        """Try these perturbations of a polished policy of this value; kept is what is better."""
         other, closed = self._other, self.settings.closed
-        for tilt, through_cap in zip(kicks.tilt, kicks.through_cap, strict=True):
+        for weights, through_cap in zip(found.weights, found.through_cap, strict=True):
             if value >= self.upper - closed or time.perf_counter() >= deadline:
                 return value
             other[:] = self.policy
-            tilted = (self._root * tilt[:, None], float(through_cap))
-            value = self._better(value, self._improved(other, effort, tilted))
-        for jolt in kicks.jolt:
+            perturbed = (self._root * weights[:, None], float(through_cap))
+            value = self._better(value, self._improved(other, effort, perturbed))
+        for actions in found.actions:
             if value >= self.upper - closed or time.perf_counter() >= deadline:
                 return value
-            other[:] = np.where(jolt >= 0, jolt, self.policy)
+            other[:] = np.where(actions >= 0, actions, self.policy)
             value = self._better(value, self._improved(other, effort))
         return value
 
     def _improved(
-        self, policy: Ints, effort: Effort, tilted: tuple[Floats, float] | None = None
+        self, policy: Ints, effort: Effort, perturbed: tuple[Floats, float] | None = None
     ) -> float:
-        """Improve a policy in place, kicked by these weights first if there are any; its value."""
-        root, through_cap = (self._root, 0.0) if tilted is None else tilted
+        """Improve a policy in place, first by these other weights if there are any; its value."""
+        root, through_cap = (self._root, 0.0) if perturbed is None else perturbed
         return improve(
-            self.search, policy, self._valued, self._stale, tilted is not None, root, through_cap,
+            self.search, policy, perturbed is not None, root, through_cap,
             self.upper - self.settings.closed, effort.sweeps, effort.passes, effort.every,
             effort.gain, self.settings.gap_share,
         )  # fmt: skip
 
-    def _better(self, value: float, kicked: float) -> float:
-        """The kicked policy becomes the current one if it is better; the current one's value."""
-        if kicked <= value + self.settings.closed:
+    def _better(self, value: float, new: float) -> float:
+        """The perturbed policy becomes the current one if it is better; the current one's value."""
+        if new <= value + self.settings.closed:
             return value
         self.policy[:] = self._other
-        return kicked
+        return new

@@ -7,6 +7,7 @@ the command that a number rests on; the others are small enough not to matter or
 
 import json
 import math
+import warnings
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
@@ -17,16 +18,17 @@ LARGEST = 10**6  # a whole number may be this, or ten times the usual one
 
 
 class Effort(NamedTuple):
-    """How hard to search on graphs up to a size. A kick costs a few sweeps, a checked pass many."""
+    """How hard to search on graphs up to a size. A perturbation costs a few
+    sweeps, a checked pass many."""
 
     work: int  # up to so many (node, action, context)
     sweeps: int  # sweeps and checked passes of one polish, at most
     passes: int  # of which so many are checked passes, at most
     every: bool  # try every switch, not only those that the derivative likes
     gain: float  # a step that gains less is the last one
-    tilts: int  # kicks by other weights
-    jolts: int  # kicks by random actions
-    rest: int = 31  # searches without kicks after kicks have failed, at most
+    perturb_weights: int  # perturbations by other weights of the contexts
+    randomize_actions: int  # perturbations by random actions
+    rest: int = 31  # searches without perturbations after they have failed, at most
 
 
 class MemoryKind(NamedTuple):
@@ -39,15 +41,15 @@ class MemoryKind(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class SearchSettings:
+class SearchEffort:
     """The numbers; see the module."""
 
     equal: float = 1e-9
     """Optimistic values this close are ties."""
     closed: float = 1e-12
-    """A value this close to the bound has reached it; a kick must gain more."""
+    """A value this close to the bound has reached it; a perturbation must gain more."""
 
-    # polishing and kicks: `python benchmarks/optimism.py exact`, `... kicks`
+    # polishing and perturbations: `python benchmarks/optimism.py exact`, `... perturbations`
     efforts: tuple[Effort, ...] = (
         Effort(400, 100, 20, True, 1e-12, 10, 20),
         Effort(1_000, 10, 1, False, 1e-9, 4, 8, rest=7),
@@ -60,20 +62,18 @@ class SearchSettings:
     """Where nodes are whole histories (few are alive under a policy), above the smallest size."""
     gap_share: float = 1e-4
     """A sweep that gains less than this share of the gap to the bound is the last one."""
-    kick_gain: float = 0.01
-    """Of the gap to the bound: kicks that gain less are tried less often."""
-    tilt: float = 1.5
-    """A tilt multiplies the contexts' weights by `exp(tilt * normal)` ..."""
+    perturb_gain: float = 0.01
+    """Of the gap to the bound: perturbations that gain less are tried less often."""
+    weight_spread: float = 1.5
+    """Perturbed weights are the contexts' own times `exp(weight_spread * normal)`."""
     through_cap: tuple[float, ...] = (0.0, 0.3, 1.0)
-    """... and lets one of these shares of the derivative through the cap."""
-    jolted: float = 0.4
-    """Share of the nodes that get a random action in a jolt; on tiny graphs all in every other."""
+    """With them, one of these shares of the derivative goes through the cap."""
+    random_share: float = 0.4
+    """Share of the nodes that get random actions; on tiny graphs all nodes every other time."""
     further_searches: int = 8
-    """Of `optimistic_plan` on tiny graphs, with other kicks, while the bound is not reached."""
+    """Of `optimistic_plan` on tiny graphs, perturbed anew, while the bound is not reached."""
 
     # ties: `python benchmarks/optimism.py ties`, `python benchmarks/learning.py seeds`
-    ladder: tuple[float, ...] = (0.001, 0.01, 0.1)
-    """Bonus scales of the tie rule `ladder`, as shares of the run's own."""
     mix_weights: tuple[float, ...] = (0.1, 1.0, 10.0, 1e2, 1e3, 1e4)
     """Of the primary model, one after the other until the mixed policy is an argmax."""
     mix_gain: float = 1e-3
@@ -138,7 +138,7 @@ class SearchSettings:
         return record
 
     @classmethod
-    def from_record(cls, record: Any) -> "SearchSettings":
+    def from_record(cls, record: Any) -> "SearchEffort":
         """Inverse of `record`; what is not one is refused."""
         usual = {field.name: field.default for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != set(usual):
@@ -194,11 +194,19 @@ def _short(value: Any) -> str:
     return repr(value)[:80]
 
 
-SEARCH = SearchSettings()
+SEARCH = SearchEffort()
 """What learners use, which plan again and again."""
 
-ALONE = SearchSettings(few_states=20, whole_histories=Effort(10_000, 50, 3, True, 1e-12, 8, 8))
+ALONE = SearchEffort(few_states=20, whole_histories=Effort(10_000, 50, 3, True, 1e-12, 8, 8))
 """What `optimistic_plan` uses: a single plan may take longer. With `SEARCH` it misses the argmax in
 18 of 60 random problems of 11 to 13 states (`test_optimism_alone.py`): above 12 states policies had
 no memory of next states that nobody has shown, and where nodes are whole histories, above 2,500
 (node, action, context) fewer switches were tried."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SearchSettings":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("SearchSettings is now SearchEffort", DeprecationWarning, stacklevel=2)
+    globals()[name] = SearchEffort  # said once
+    return SearchEffort

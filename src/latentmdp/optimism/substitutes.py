@@ -13,13 +13,13 @@ import numpy as np
 from latentmdp.csr import Ints
 from latentmdp.model.availability import repeated, source_rows
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 
 
-class StandIns:
+class Substitutes:
     """Counts with repeated rows, kept up to date; a copy that nobody else writes to."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Given) -> None:
         assert known.allowed is not None
         self.allowed = known.allowed
         self.source = source_rows(known.allowed, known.M)
@@ -46,7 +46,7 @@ class StandIns:
         return np.flatnonzero(is_changed[self.source])
 
 
-def repeat_slots(known: Known, start: np.ndarray) -> Ints:
+def repeat_slots(known: Given, start: np.ndarray) -> Ints:
     """`(slots,)` the slot that each one repeats, in a layout in which rows repeat stand-ins."""
     assert known.allowed is not None
     first = start.astype(np.int64)

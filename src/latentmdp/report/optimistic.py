@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latentmdp.optimism.confidence import RULES
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.reference import Reference
-from latentmdp.optimism.substitutes import StandIns
+from latentmdp.optimism.substitutes import Substitutes
 from latentmdp.policy.graph import PolicyGraph
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def optimistic_actions(run: "Run", counts: "Counts", policy: PolicyGraph) -> np.
     work = model.M * model.S**2 * model.A * model.H + policy.N * model.M * model.S
     if work > MAX_WORK or policy.N * model.M * model.A > MAX_KEPT:
         return None
-    known = Known.of(model)
+    known = Given.of(model)
     if known.allowed is not None:
-        counts = StandIns(known).of(counts)
-    optimistic = OptimisticModel.of(known, counts, rule, run.spec.setting(model))
+        counts = Substitutes(known).of(counts)
+    optimistic = ConfidenceModel.of(known, counts, rule, run.spec.constants(model))
     return _alternatives(Reference(optimistic), policy)
 
 

@@ -1,6 +1,9 @@
 """One optimistic step with a bonus, Eqs. (3) and (4): values of nodes, and the derivative.
 
 Monotone in the next values and, below the cap, convex. Each call handles nodes of one step.
+
+Row `(m, s, a)` is number `(m * S + s) * A + a` and has the slots `start[row] .. stop[row]`. After
+slot `k` comes the node `succ[edge + observation[k]]`, whose values are a row of `values (N, M)`.
 """
 
 import math
@@ -19,8 +22,8 @@ def visit_bonus_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, va
     Unless `pushing`, the values go to `out`. When `pushing`, `out` is the reach: `out[n]` times the
     derivative at `n` is added to that of the successors. The derivative in the value after an
     outcome is `p (1 + c1 (v - mean) / deviation)` where that term is the larger one, else `p`;
-    never negative. Where the value is capped it is 0; kicks look through the cap with
-    `through_cap * p`.
+    never negative. Where the value is capped it is 0; sweeps by perturbed weights look
+    through the cap with `through_cap * p`.
     """
     values, after = valuation.value, scratch.after
     start, stop, observation = rows.start, rows.stop, rows.observation
@@ -47,6 +50,8 @@ def visit_bonus_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, va
                     continue
                 if through_cap == 0.0:
                     continue
+            # the values v after the slots, and p.v; with rewards on transitions the total is capped
+            # before it is averaged
             first, last = start[row], stop[row]
             mean = 0.0
             for k in range(first, last):
@@ -55,6 +60,7 @@ def visit_bonus_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, va
                     value = min(reward[k] + value, cap)
                 after[k - first] = value
                 mean += p_hat[k] * value
+            # the bonus, max(c1 sqrt(Var(p, v)), c2)
             bonus, deviation = c2, 0.0
             # values in [0, cap] deviate by cap/2 at most, and not at all if one outcome is certain
             if c1 * cap > 2.0 * c2 and p_hat[first] < 1.0:
@@ -67,6 +73,7 @@ def visit_bonus_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, va
             if not pushing:
                 out[n, m] = min(base + mean + bonus, cap)
                 continue
+            # the derivative: of the cap 0, of c1 sqrt(Var(p, v)) the slope, of p.v and c2 only p
             pushed, slope = out[n, m], 0.0
             if base + mean + bonus >= cap:
                 pushed *= through_cap
@@ -76,5 +83,5 @@ def visit_bonus_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, va
                 slope = c1 / deviation
             for k in range(first, last):
                 if reward[k] == 0.0 or after[k - first] < cap:
-                    tilt = max(1.0 + slope * (after[k - first] - mean), 0.0)
-                    out[succ[edge + observation[k]], m] += pushed * p_hat[k] * tilt
+                    factor = max(1.0 + slope * (after[k - first] - mean), 0.0)
+                    out[succ[edge + observation[k]], m] += pushed * p_hat[k] * factor

@@ -174,7 +174,8 @@ def solve(search, memory, stack, policy, side, least, every):
         open_node(search, memory, stack, nodes.first[s], 0, every)
         while t >= 0:
             n, a = stack.node[t], stack.action[t]
-            if a < 0:  # the next action, if any
+            # The next action, if one could win; its successors are made where they can matter.
+            if a < 0:
                 a = 0
                 for other in range(1, A):
                     if stack.bound[t, other] > stack.bound[t, a]:
@@ -190,10 +191,11 @@ def solve(search, memory, stack, policy, side, least, every):
                     value = value_of(search, memory, policy, n, a)
                     if value < stack.bound[t, a] - TOLERANCE:
                         fits = expand(search, memory, n, a, stack.arrival[t], least, side) and fits
+            # Its first child that is not solved: solve it, one level down.
             row, edge = nodes.state[n] * A + a, nodes.edge[n, a]
             width = 0 if edge < expanded else start[row + 1] - start[row]
             child = n
-            while stack.child[t] < width:  # the first of its children that is not solved
+            while stack.child[t] < width:
                 child = np.int64(nodes.succ[edge + stack.child[t]])
                 if child >= D and not memory.solved[child - D]:
                     break
@@ -207,6 +209,7 @@ def solve(search, memory, stack, policy, side, least, every):
                 t += 1
                 open_node(search, memory, stack, child, t, every)
                 continue
+            # All are solved: the action's value is known, and it is not tried again.
             keep_best(search, policy, n, a, value_of(search, memory, policy, n, a))
             stack.action[t], stack.bound[t, a] = -1, -1.0
     return fits, tried, objective(search, search.trial.value)

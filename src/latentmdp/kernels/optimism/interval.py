@@ -9,6 +9,12 @@ A row's distributions: slots in their boxes `[lower, upper]`, every next state w
 most `unseen`, at most `budget` of mass moved. States without a slot lead to default nodes, whose
 scores are kept in descending order with running sums: the merge of slots and default nodes jumps
 over runs of them, so that a row of `b` slots costs `O(b^2 + b log S)`, not `O(S)`.
+
+Index conventions. Row `(m, s, a)` is number `(m * S + s) * A + a`; its slots are numbered
+`k = start[row] + i`, in scratch arrays by `i < count`. *Places* number the default nodes of the
+next step by falling score: place `p` has the state `by_value[t, m, p]`, `rank` is the inverse, and
+`best[t, m, p]` the score; `total[t, m, p]` is the sum of the scores before it. Slots have a place
+too: where their score stands among the default nodes.
 """
 
 import numpy as np
@@ -30,6 +36,7 @@ def sort_defaults(rows, nodes, t, m0, m1, valuation):
         same = 0
         while same < S and best[t, m, same] == direction * value[first + states[t, m, same], m]:
             same += 1
+        # the order holds in front of `lowest`; from there on ranks and sums are written anew
         lowest = same
         for i in range(same, S):
             s = states[t, m, i]
@@ -51,6 +58,9 @@ def sort_defaults(rows, nodes, t, m0, m1, valuation):
             total[t, m, S] = running
 
 
+# One function, since its parts work on 8 to 18 arrays for each node: as kernels of their own, or as
+# functions that Numba inlines, they took 5 to 28 times as long, for references are counted at every
+# call. The four parts have headings instead.
 @kernel
 def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valuation, out,
                    pushing, through_cap, scratch):  # fmt: skip
@@ -86,7 +96,9 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
             row, edge = (m * S + state[n]) * A + a, edges[n, a]
             first, unseen = start[row], unseens[row]
             count = np.int64(stop[row] - first)
-            # the scores after the slots, their places among the default nodes, and their order
+
+            # 1. The scores after the slots, their places, and their order. `listed[:i]` are the
+            # ranks of next states that have a slot, ascending: runs of default nodes end there.
             for i in range(count):
                 k = first + i
                 child = succ[edge + observation[k]]
@@ -99,6 +111,7 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
                 if reward[k] > 0.0:
                     value = min(reward[k] + value, cap)
                 score = direction * value
+                # the rank is the default node's: memory nodes and rewards are out of its order
                 if child != later + next_state[k] or reward[k] > 0.0:
                     low, high = 0, S
                     while low < high:
@@ -117,7 +130,9 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
                     order[j] = other
                     j -= 1
                 order[j] = i
-            # take mass away, from the lowest score up, as far as boxes and budget allow
+
+            # 2. Take mass away, from the lowest score up, as far as boxes and budget allow.
+            # `weight[i]` is what slot i keeps, `result` the score of that.
             left, mass, result, visited = budget[row], 0.0, 0.0, 0.0
             for j in range(count):
                 i = order[count - 1 - j]
@@ -130,8 +145,10 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
                 result += weight[i] * after[i]
             if visited == 0.0:
                 mass = 1.0  # a row without visits: the whole simplex
-            # give it to the highest scores, slots and default nodes merged: states without a slot
-            # get `unseen` each up to the place `full`, and the one at that place gets `rest`
+
+            # 3. Give it to the highest scores, slots and default nodes merged: Eq. (2)'s maximiser.
+            # States without a slot get `unseen` each up to the place `full`, and the one at that
+            # place gets `rest`. The slots at `listed[:skipped]` are behind us.
             full, rest, skipped = 0, 0.0, 0
             for j in range(count + 1):
                 if mass <= 0.0:
@@ -152,7 +169,7 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
                         mass = 0.0
                     full = run_end
                     if mass > 0.0 and skipped < count and full == listed[skipped]:
-                        full += 1
+                        full += 1  # its state has a slot, which gets what its own box allows
                         skipped += 1
                 if j < count:
                     i = order[j]
@@ -165,6 +182,9 @@ def visit_box_rows(rows, nodes, begin, end, wanted, policy, action, m0, m1, valu
             if not pushing:
                 out[n, m] = min(value, cap)
                 continue
+
+            # 4. Push: `weight` to the slots' successors, the rest as differences by place, which
+            # are added up below when all nodes are done.
             pushed = out[n, m]
             if value >= cap:
                 pushed *= through_cap

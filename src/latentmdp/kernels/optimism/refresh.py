@@ -47,11 +47,11 @@ def refresh_row(rows, row, S, code, N, N_next, row_reward, iota, scale):
 
 
 @kernel
-def refresh_rows(search, changed, stale, code, N, N_next, row_reward, iota, scale):
-    """List and refresh these rows, and what their contexts, now `stale`, are worth when known.
+def refresh_rows(search, changed, code, N, N_next, row_reward, iota, scale):
+    """List and refresh these rows, and what their contexts are worth when known.
 
-    With the code GIVEN the rows have their outcomes and coefficients already. Returns the bound,
-    and whether some row lists more outcomes than before.
+    These contexts are `stale` from now on. With the code GIVEN the rows have their outcomes and
+    coefficients already. Returns the bound, and whether some row lists more outcomes than before.
     """
     pairs, longer = search.S * search.A, 0
     if code != GIVEN:
@@ -65,6 +65,6 @@ def refresh_rows(search, changed, stale, code, N, N_next, row_reward, iota, scal
         for row in changed:
             touched = touched or row // pairs == m
         if touched:
-            stale[m] = True
+            search.stale[m] = True
             know_context(search, m, changed)
     return root_bound(search), longer > 0

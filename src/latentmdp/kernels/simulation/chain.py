@@ -23,6 +23,9 @@ def find_successor(symbols, states, low, high, symbol, state):
     return END
 
 
+# Cells are numbered as they are met, step by step, so that a cell comes before all that follow it:
+# while cell c is looked at, its probability `reach[c]` is complete. `cell_of (nodes, M)` has the
+# numbers given so far.
 @kernel
 def build_chain(world):
     """Fill the world's chain; returns the policy's exact value, or NaN if there is too little room.
@@ -58,10 +61,12 @@ def build_chain(world):
         outcomes = indptr[r + 1] - indptr[r]
         if edges + outcomes > succ.size or cells + outcomes > row.size:
             return math.nan
-        if c == 0 or t != step[node[c - 1]]:  # a new step
+        # the first cell of a step: clear the masses of the step before
+        if c == 0 or t != step[node[c - 1]]:
             for before in range(layer[t - 1] if t > 0 else c, c):
                 mass[row[before]] = 0.0
             layer[t] = c
+        # several nodes of a step can have one row: its peak is of their sum
         if peak[r] < 0.0:
             active[rows], rate[r] = r, 0.0
             rows += 1
@@ -69,6 +74,7 @@ def build_chain(world):
         rate[r] += reach[c]
         peak[r] = max(peak[r], mass[r])
         value += reach[c] * reward[r]
+        # an edge for each outcome, to the policy's successor or to the next step's default node
         first[c] = edges
         begin, end = successors[n], successors[n + 1]
         for e in range(indptr[r], indptr[r + 1]):

@@ -173,6 +173,36 @@ def choose_size(world, limit, margin):
 
 
 @kernel
+def draw_edge_into(bitgen, begin, end, first, succ, flow, cell, arrivals):
+    """One of the edges from the cells `begin .. end` into `cell`, by the flows: `(from, edge)`."""
+    left = uniform(bitgen) * arrivals
+    start, last = END, END
+    for b in range(begin, end):
+        for k in range(first[b], first[b + 1]):
+            if succ[k] == cell and flow[k] > 0:
+                if left >= 0.0:
+                    start, last = b, k
+                left -= flow[k]
+    return start, last
+
+
+@kernel
+def draw_edge(bitgen, begin, end, flow):
+    """One of the edges `begin .. end`, in proportion to the flows."""
+    total = 0
+    for k in range(begin, end):
+        total += flow[k]
+    left = uniform(bitgen) * total
+    last = END
+    for k in range(begin, end):
+        if flow[k] > 0:
+            if left >= 0.0:
+                last = k
+            left -= flow[k]
+    return last
+
+
+@kernel
 def pick(world, block, cell, step, cells, outcomes):
     """Take a random one of the block's episodes that visit `cell` out of it, with its path: (b)."""
     chain, indptr, bitgen = world.chain, world.model.indptr, world.bitgen
@@ -180,15 +210,9 @@ def pick(world, block, cell, step, cells, outcomes):
     arrivals, flow = block
     c = cell
     for t in range(step - 1, -1, -1):  # back to the root, by the flows into the cell
-        left = uniform(bitgen) * arrivals[c]
-        last = END
-        for b in range(layer[t], layer[t + 1]):
-            for k in range(first[b], first[b + 1]):
-                if succ[k] == c and flow[k] > 0:
-                    if left >= 0.0:
-                        cells[t] = b
-                        last = k
-                    left -= flow[k]
+        cells[t], last = draw_edge_into(
+            bitgen, layer[t], layer[t + 1], first, succ, flow, c, arrivals[c]
+        )
         flow[last] -= 1
         arrivals[c] -= 1
         c = cells[t]
@@ -196,16 +220,7 @@ def pick(world, block, cell, step, cells, outcomes):
     arrivals[c] -= 1
     c = cell
     for t in range(step, cells.size):  # on to the end, by the flows out of the cell
-        total = 0
-        for k in range(first[c], first[c + 1]):
-            total += flow[k]
-        left = uniform(bitgen) * total
-        last = END
-        for k in range(first[c], first[c + 1]):
-            if flow[k] > 0:
-                if left >= 0.0:
-                    last = k
-                left -= flow[k]
+        last = draw_edge(bitgen, first[c], first[c + 1], flow)
         flow[last] -= 1
         cells[t] = c
         outcomes[t] = indptr[row[c]] + last - first[c]

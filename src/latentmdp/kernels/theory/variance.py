@@ -3,7 +3,12 @@
 It is the variance of the total reward: the second moment less the square of the mean.
 
 For a switch at `(t, s)` the change of the mean and of the second moment is exact: forward moments
-do not depend on later choices, backward moments do not depend on earlier ones.
+do not depend on later choices, backward moments do not depend on earlier ones. With the probability
+`g` of being there in context `m`, the reward collected until then `C` (times `g`), and the moments
+`x, y` of the discounted reward from there on, that context adds to an episode's moments
+`discount^t g x` and `discount^t (2 C x + discount^t g y)`, and what was collected before.
+
+Row `(m, s, a)` is number `(m * S + s) * A + a`.
 """
 
 from latentmdp.runtime.kernel_cache import kernel
@@ -48,14 +53,13 @@ def row_moments(row, indptr, following, prob, reward, discount, first, second, t
 
 
 @kernel
-def raise_variance(
-    indptr, following, prob, reward, A, discount, start, table, tolerance, max_sweeps,
-    reach, collected, first, second,
-):  # fmt: skip
+def raise_variance(rows, discount, start, table, tolerance, max_sweeps, moments):
     """Switch actions of `table (H, S)` while that raises the variance; returns the sweeps made.
 
-    `reach, collected (H, S, M)`, `first, second (H + 1, M, S)` are scratch.
+    `start (M, S)`; `moments` is filled in.
     """
+    reach, collected, first, second = moments
+    indptr, following, prob, reward, A = rows.indptr, rows.next, rows.prob, rows.reward, rows.A
     H, S, M = reach.shape
     for sweep in range(max_sweeps):
         forward_moments(
@@ -106,6 +110,7 @@ def raise_variance(
                             )  # fmt: skip
                             new_mean += reach[t, s, m] * x
                             new_square += 2.0 * collected[t, s, m] * x + scale * reach[t, s, m] * y
+                    # Var = square - mean^2, and (mean + x)^2 - mean^2 = x (2 mean + x)
                     mean_gain = scale * (new_mean - old_mean)
                     gain = scale * (new_square - old_square) - mean_gain * (2.0 * mean + mean_gain)
                     if gain > best:

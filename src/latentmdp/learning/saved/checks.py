@@ -28,8 +28,8 @@ from latentmdp.formats.schema import (
 from latentmdp.learning.knowledge import ESTIMABLE
 from latentmdp.learning.spec import RunSpec
 from latentmdp.model.availability import checked_mask
-from latentmdp.optimism.given import Known
-from latentmdp.optimism.settings import SearchSettings
+from latentmdp.optimism.given import Given
+from latentmdp.optimism.settings import SearchEffort
 from latentmdp.policy.graph import POLICY_PARTS
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def checked_learner(state: Any, where: str = "") -> State:
     """A learner's state that can be trusted, but for its solver's."""
     if not isinstance(state, dict) or not isinstance(state.get("knowledge"), dict):
         raise ModelError(f"'{where}knowledge' must be there; it is missing")
-    SearchSettings.from_record(state.get("settings"))  # refuses what is none
+    SearchEffort.from_record(state.get("settings"))  # refuses what is none
     known, sizes = _known(state["knowledge"].get("known"), f"{where}knowledge.known.")
     estimate, seen = _estimated(state["knowledge"], known)
     sizes["seen"], sizes["seen S"] = seen
@@ -223,9 +223,9 @@ def checked_folder(state: State) -> dict[str, Any]:
 
 def _check_same_model(learner: State, model: LatentMDP) -> None:
     """The learner knows this model and counts its outcomes: the simulator writes them by place."""
-    known, counts = Known.of(model), learner["counts"]
+    known, counts = Given.of(model), learner["counts"]
     saved = learner["knowledge"]["known"]
-    for name in (field.name for field in fields(Known)):
+    for name in (field.name for field in fields(Given)):
         if not np.array_equal(getattr(known, name), saved.get(name), equal_nan=False):
             raise ModelError(f"learner.knowledge.known.{name} must be the model's; it is not")
     for name in ("indptr", "next"):

@@ -1,9 +1,10 @@
 """The state of a learner or a run as plain data: a nested dictionary of arrays and JSON values.
 
 Written as one npz file, atomically: arrays by their path (`counts.n`), everything else as one
-JSON text. Nothing is ever pickled. The file says which format it has; another one is refused, since
-a state that is misread would continue with wrong numbers. So is one whose contents have changed
-since they were written: compiled code does not check them.
+JSON text. Nothing is ever pickled. The file says which format it has; an older one is read as far
+as `migration.py` knows it, others are refused, since a state that is misread would continue with
+wrong numbers. So is one whose contents have changed since they were written: compiled code does not
+check them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import numpy as np
 from latentmdp._version import __version__
 from latentmdp.errors import ModelError
 from latentmdp.formats.archive import npz_writer, read_npz
+from latentmdp.learning.saved.migration import OLDEST, migrate
 from latentmdp.runtime.files import FileError, PathLike, Writer, refusal, write_atomically
 
 State = dict[str, Any]
-FORMAT = 6
+FORMAT = 7
 """Of saved learners and runs; one more whenever what they hold, or what it means, changes."""
 _JSON, _DIGEST = "json", "digest"
 
@@ -60,7 +62,8 @@ def load_state(path: PathLike, kind: str) -> State:
         state: State = json.loads(bytes(arrays.pop(_JSON)).decode())
         if state["kind"] != kind:
             raise ModelError(f"must hold a saved {kind}; it holds a {str(state['kind'])[:80]}")
-        if state.pop("format", 1) != FORMAT:
+        written_in = state.pop("format", 1)
+        if not isinstance(written_in, int) or not OLDEST <= written_in <= FORMAT:
             writer = str(state.get("written_by", "an older latentmdp"))[:80]
             raise ModelError(
                 f"must have format {FORMAT} of a saved {kind}; it was written by {writer} in "
@@ -75,6 +78,8 @@ def load_state(path: PathLike, kind: str) -> State:
             for parent in parents:
                 place = place.setdefault(parent, {})
             place[last] = array
+        if written_in < FORMAT:
+            migrate(state, kind)
     except ModelError as error:
         raise refusal(path, str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

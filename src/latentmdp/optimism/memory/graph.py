@@ -20,13 +20,13 @@ from latentmdp.kernels.structs import (
     Search,
     pack_search,
 )
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.observations import Observations
 from latentmdp.optimism.memory.rule import consistent
 from latentmdp.optimism.nodes import MemoryPart, make_nodes, make_valuation, make_workspace
 from latentmdp.optimism.saved_state import graph_state
 from latentmdp.optimism.search import MarkovSearch
-from latentmdp.optimism.settings import SEARCH, MemoryKind, SearchSettings
+from latentmdp.optimism.settings import SEARCH, MemoryKind, SearchEffort
 
 
 class BeliefPolicy(NamedTuple):
@@ -44,10 +44,10 @@ class MemoryGraph:
 
     def __init__(
         self,
-        known: Known,
+        known: Given,
         seen: Observations,
         kind: MemoryKind,
-        settings: SearchSettings = SEARCH,
+        settings: SearchEffort = SEARCH,
     ) -> None:
         self.known, self.seen, self.kind = known, seen, kind
         H, S, A, M = known.H, known.S, known.A, known.M
@@ -119,13 +119,14 @@ class MemoryGraph:
         number[slot] = self.seen.number(row, search.model.rows.next[slot].astype(np.int64))
         values = self._valuation
         rows, arrays = search.model.rows._replace(observation=number), search.arrays
-        problem = Search(
-            arrays.confidence_set, known.M, S, known.A, H, arrays.candidates, rows, self.nodes,
-            known.root, known.root.sum(axis=1), values, values, values, arrays.known_action,
-            *self._workspace,
-        )  # fmt: skip
         policy = np.zeros(self.D + self.room, dtype=np.int64)
         policy[: H * S] = search.table.ravel()
+        problem = Search(
+            arrays.confidence_set, known.M, S, known.A, H, arrays.candidates, rows, self.nodes,
+            known.root, known.root.sum(axis=1), values, policy, arrays.stale, values, values,
+            arrays.known_action,
+            *self._workspace,
+        )  # fmt: skip
         self.memory.solved[:] = False
         node, action, child = np.zeros((3, H), dtype=np.int64)
         stack = DepthStack(node, action, child, np.zeros((H, known.A)), np.zeros(H))

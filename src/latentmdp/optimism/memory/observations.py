@@ -5,27 +5,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentmdp.csr import Ints
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 
 
 @dataclass(frozen=True)
 class Observations:
     """Row `s*A + a` has the observations `start[row] .. start[row + 1]`, by symbol, then next."""
 
-    known: Known
+    known: Given
     codes: Ints  # (observations,) ascending numbers of (s*A + a, symbol, next)
     start: Ints  # (S*A + 1,)
     symbol: Ints  # (observations,)
     next: Ints  # (observations,)
 
     @classmethod
-    def of_codes(cls, known: Known, codes: Ints) -> "Observations":
+    def of_codes(cls, known: Given, codes: Ints) -> "Observations":
         """From ascending `codes`; there are at most `M` symbols."""
         start = np.searchsorted(codes, np.arange(known.S * known.A + 1) * known.M * known.S)
         return cls(known, codes, start, codes // known.S % known.M, codes % known.S)
 
     @classmethod
-    def of(cls, known: Known, row: Ints, next: Ints) -> "Observations":
+    def of(cls, known: Given, row: Ints, next: Ints) -> "Observations":
         """What these outcomes of rows show, each once. `O(outcomes log outcomes)`."""
         return cls.of_codes(known, np.unique(outcome_codes(known, row, next)))
 
@@ -48,6 +48,6 @@ class Observations:
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
-def outcome_codes(known: Known, row: Ints, next: Ints) -> Ints:
+def outcome_codes(known: Given, row: Ints, next: Ints) -> Ints:
     """`(s*A + a, symbol, next)` of outcomes, as one number each."""
     return ((row % (known.S * known.A)) * known.M + known.symbols(row, next)) * known.S + next

@@ -1,8 +1,8 @@
 """Optimistic planning with memory: the Markov class on an augmented model.
 
-A depth-first solve by belief (`memory_graph.py`) makes the memory nodes that are needed and a good
+A depth-first solve by belief (`graph.py`) makes the memory nodes that are needed and a good
 policy on them, when visits have grown by 5%. Nodes that some policy gets to are planned with in
-between, by the searches of the Markov class (`memory_search.py`). The policy handed out is the part
+between, by the searches of the Markov class (`search.py`). The policy handed out is the part
 that it can reach itself, and its value is exact, whatever the memory is.
 """
 
@@ -14,16 +14,16 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.confidence import Rule, Setting
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.confidence import BonusConstants, Rule
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.graph import BeliefPolicy, MemoryGraph
 from latentmdp.optimism.memory.observations import Observations
 from latentmdp.optimism.memory.rule import drifted, likelihoods
 from latentmdp.optimism.memory.search import MemorySearch
 from latentmdp.optimism.nodes import MemoryPart, no_memory
+from latentmdp.optimism.planner import OptimisticPlanner
 from latentmdp.optimism.saved_state import memory_state
-from latentmdp.optimism.settings import SEARCH, SearchSettings
-from latentmdp.optimism.ties import Planner
+from latentmdp.optimism.settings import SEARCH, SearchEffort
 from latentmdp.policy.graph import PolicyGraph
 
 
@@ -38,26 +38,28 @@ class HistoryResult:
     nodes: int  # of the memory
 
 
-class HistoryPlanner(Planner):
+class HistoryPlanner(OptimisticPlanner):
     """Plans with memory; nodes and policies are kept between plans."""
 
     Search = MemorySearch
 
     def __init__(
         self,
-        known: Known,
+        known: Given,
         rule: Rule,
-        setting: Setting,
+        constants: BonusConstants,
         random: np.random.Generator,
         ties: str = "secondary",
-        settings: SearchSettings = SEARCH,
+        settings: SearchEffort = SEARCH,
     ) -> None:
-        super().__init__(known, rule, setting, random, ties, settings)
-        self.markov = Planner(known, rule, setting, random, ties, settings)  # of default nodes
+        super().__init__(known, rule, constants, random, ties, settings)
+        self.markov = OptimisticPlanner(
+            known, rule, constants, random, ties, settings
+        )  # of default nodes
         self.graph: MemoryGraph | None = None
         self.kind = 0  # of memory: the first that fits
         self.memory: MemoryPart | None = None  # what is planned with
-        self.looked_at = 0  # visits when the memory was last looked at
+        self.visits_at_solve = 0  # visits when the models were last solved by belief
         self.changed_pairs: set[int] = set()  # `s*A + a` whose counts have changed since
         self.result: HistoryResult | None = None
         self.redrawn = False  # the policy in force has become another graph in a new memory
@@ -75,15 +77,15 @@ class HistoryPlanner(Planner):
             search.set_table(self.table)
         self.changed_pairs.update((rows % (self.known.S * self.known.A)).tolist())
         visits, settings = self.visits, self.settings
-        early = self.looked_at <= settings.look_always * self.known.H
-        soon = visits < settings.look_again * self.looked_at
+        early = self.visits_at_solve <= settings.look_always * self.known.H
+        soon = visits < settings.look_again * self.visits_at_solve
         if self.graph is not None and soon and not early and not self.rule.random:
             return
         for i in range(len(self.searches)):
-            self._catch_up(i)
+            self.catch_up(i)
         if self.graph is None or self._outdated(counts) or not self._solve(self.graph):
             self._grow(counts)
-        self.looked_at = visits
+        self.visits_at_solve = visits
         self.changed_pairs.clear()
 
     def expect(self, counts: Counts) -> None:
@@ -202,9 +204,10 @@ class HistoryPlanner(Planner):
 
     def state(self) -> dict[str, Any]:
         """What later answers depend on besides the counts, as plain data."""
-        state = super().state() | {"markov": self.markov.state(), "looked": self.looked_at}
-        state["pending"] = np.array(sorted(self.changed_pairs), dtype=np.int64)
-        state["kind"], state["answered"] = self.kind, self.result is not None
+        state = super().state() | {"markov": self.markov.state()}
+        state["visits_at_solve"] = self.visits_at_solve
+        state["changed_pairs"] = np.array(sorted(self.changed_pairs), dtype=np.int64)
+        state["kind"], state["has_result"] = self.kind, self.result is not None
         if self.graph is not None and self.memory is not None:
             state |= {"graph": self.graph.saved(), "nodes": self.memory.order}
         return state
@@ -216,10 +219,10 @@ class HistoryPlanner(Planner):
         self.table = self.markov.policy[: self.known.H * self.known.S]
         self.table = self.table.reshape(self.known.H, self.known.S)
         self.graph, self.memory, self.result = None, None, None
-        self.kind, self.looked_at = int(state["kind"]), int(state["looked"])
-        self.changed_pairs = set(np.asarray(state["pending"]).tolist())
+        self.kind, self.visits_at_solve = int(state["kind"]), int(state["visits_at_solve"])
+        self.changed_pairs = set(np.asarray(state["changed_pairs"]).tolist())
         super().restore(state, counts)
-        if state["answered"] and self.memory is not None:
+        if state["has_result"] and self.memory is not None:
             graph = self.searches[0].graph(self.policy)
             self.result = HistoryResult(graph, -1.0, -1.0, True, len(self.memory.state))
 
@@ -237,7 +240,7 @@ class HistoryPlanner(Planner):
         super()._restore_models(state)
 
 
-def _likely(reach: Floats, settings: SearchSettings) -> np.ndarray:
+def _likely(reach: Floats, settings: SearchEffort) -> np.ndarray:
     """Nodes that are not rare; if there are too many, the limit is higher.
 
     Where it would leave none (a long path that is certain), the likeliest, first made first.
@@ -252,7 +255,7 @@ def _likely(reach: Floats, settings: SearchSettings) -> np.ndarray:
 
 
 def carry(
-    policy: Ints, old: MemoryPart | None, new: MemoryPart, known: Known, same_graph: bool = True
+    policy: Ints, old: MemoryPart | None, new: MemoryPart, known: Given, same_graph: bool = True
 ) -> Ints:
     """The same policy on other nodes: those that are new act as without memory.
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.model.counts import Counts
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.optimism.memory.observations import Observations
 from latentmdp.optimism.settings import SEARCH
 
 
-def pools(known: Known, counts: Counts, pairs: Ints, limit: float = SEARCH.pool_limit) -> Floats:
+def pools(known: Given, counts: Counts, pairs: Ints, limit: float = SEARCH.pool_limit) -> Floats:
     """Pooled estimates `(M, pairs, S)` at some `s*A + a`: indistinguishable contexts share theirs.
 
     Contexts join a pool while the G statistic stays below `limit * df + limit`, in the order of
@@ -59,7 +59,7 @@ def _visits(counts: Counts, pairs: Ints) -> Floats:
     return n.reshape(counts.M, len(pairs), counts.S)
 
 
-def _symbols(known: Known) -> Ints:
+def _symbols(known: Given) -> Ints:
     """`(M, S*A, S)` symbols of all outcomes."""
     shape = (known.M, known.S * known.A, known.S)
     if known.next_symbol is not None:
@@ -83,7 +83,7 @@ def _g_statistic(x: Floats, y: Floats) -> Floats:
 
 
 def likelihoods(
-    known: Known,
+    known: Given,
     counts: Counts,
     seen: Observations,
     pairs: Ints,
@@ -99,7 +99,7 @@ def likelihoods(
     return result
 
 
-def consistent(known: Known, seen: Observations) -> np.ndarray:
+def consistent(known: Given, seen: Observations) -> np.ndarray:
     """`(observations, M)`: whether the symbol seen is the context's own."""
     return (_symbols(known)[:, seen.row, seen.next] == seen.symbol[None, :]).T
 

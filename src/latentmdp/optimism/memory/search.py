@@ -1,7 +1,7 @@
 """`MemorySearch`: an optimistic model on the graph of default and memory nodes.
 
-Memory nodes behave like observed states, so sweeps, checked switches and kicks are those of the
-Markov class, on a larger graph.
+Memory nodes behave like observed states, so sweeps, checked switches and perturbations are
+those of the Markov class, on a larger graph.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from latentmdp.kernels.optimism.memory import extract, mark_possible_contexts
 from latentmdp.kernels.structs import PolicyNodes
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.memory.graph import BeliefPolicy
-from latentmdp.optimism.model import OptimisticModel
+from latentmdp.optimism.model import ConfidenceModel
 from latentmdp.optimism.nodes import MemoryPart, make_nodes
 from latentmdp.optimism.search import MarkovSearch
 from latentmdp.policy.graph import PolicyGraph
@@ -33,8 +33,8 @@ class MemorySearch(MarkovSearch):
         """A model for the counts' layout, on the memory that there is."""
         shared, few = self.rule.kind == "interval", self.settings.few_states
         every_next = shared and few >= self.known.S
-        model = OptimisticModel.of(
-            self.known, counts, self.rule, self.setting, self.rng, every_next, shared
+        model = ConfidenceModel.of(
+            self.known, counts, self.rule, self.constants, self.rng, every_next, shared
         )
         policy = None if self.memory is None else self.policy
         self.begin(model, counts, table)

@@ -17,7 +17,8 @@ from latentmdp.csr import Floats
 from latentmdp.errors import ModelError
 from latentmdp.evaluation.evaluate import evaluate
 from latentmdp.kernels.policies import policy_nodes
-from latentmdp.kernels.theory.audit import proof_sums
+from latentmdp.kernels.structs import PhaseVisits, PricedRows, ProofTerms
+from latentmdp.kernels.theory import audit as kernels
 from latentmdp.learning.run import Run
 from latentmdp.theory.auditing.optimistic_values import WRONG, Variant, optimistic_alpha
 from latentmdp.theory.auditing.report import AuditReport, build_report
@@ -319,11 +320,12 @@ class Auditor:
     ) -> None:
         model, policy, sums = self.model, phase.policy, self.sums
         found, worst = np.zeros(10), np.array([np.inf, 0.0, -np.inf])
-        proof_sums(
-            model.indptr, model.next, model.symbol, model.prob, model.reward, model.A,
-            model.Gamma, self.iota, phase.counts.N, policy_nodes(policy), alpha, opt, inside,
-            before, np.empty(model.Gamma), np.empty(model.Gamma), found, worst,
-        )  # fmt: skip
+        rows = PricedRows(model.A, model.indptr, model.next, model.symbol, model.prob, model.reward)
+        proof = ProofTerms(model.Gamma, self.iota, phase.counts.N)
+        visits, scratch = PhaseVisits(inside, before), np.empty((2, model.Gamma))
+        kernels.proof_sums(
+            rows, proof, policy_nodes(policy), alpha, opt, visits, scratch, found, worst
+        )
         episodes = float(phase.length)
         started = policy.step == 0
         later = ~started
@@ -332,16 +334,18 @@ class Auditor:
         sums["V~ - V"] += episodes * (value_opt - value)
         sums["as recorded"] += episodes * (phase.optimistic_value - phase.value)
         sums["X1"] += episodes * value_opt - (inside * opt)[started].sum()
-        sums["X2"] += found[8] + excess[0] - episodes * value
-        sums["X3"] += found[6] - (inside * opt)[later].sum() - excess[1]
-        sums["X4"] += found[1]
-        sums["X5"] += episodes * self._spread(phase, alpha) + found[4]
-        sums["X6"] += episodes * self._spread(phase, opt - alpha) + found[5]
-        sums["bellman"] += found[0]
-        sums["at t0"] += found[7] - found[6] - (excess[0] - excess[1])
-        sums["V inside"] += found[2]
-        sums["V before"] += found[3]
-        sums["sum_1/N"] += found[9]
+        sums["X2"] += found[kernels.REWARD] + excess[0] - episodes * value
+        sums["X3"] += found[kernels.MEAN_BEFORE] - (inside * opt)[later].sum() - excess[1]
+        sums["X4"] += found[kernels.BETA]
+        sums["X5"] += episodes * self._spread(phase, alpha) + found[kernels.VALUE_SPREAD]
+        sums["X6"] += episodes * self._spread(phase, opt - alpha) + found[kernels.GAP_SPREAD]
+        sums["bellman"] += found[kernels.BELLMAN]
+        sums["at t0"] += (
+            found[kernels.MEAN_INSIDE] - found[kernels.MEAN_BEFORE] - (excess[0] - excess[1])
+        )
+        sums["V inside"] += found[kernels.SPREAD_INSIDE]
+        sums["V before"] += found[kernels.SPREAD_BEFORE]
+        sums["sum_1/N"] += found[kernels.INVERSE_VISITS]
         sums["bellman margin"], sums["bellman error"], sums["largest error"] = worst
         sums["lowest zeta"] = (opt - alpha)[inside > 0].min()
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from latentmdp.csr import Floats
 from latentmdp.kernels.policies import policy_nodes
+from latentmdp.kernels.structs import BonusTerms, BoxScratch, BoxTerms, PricedRows
 from latentmdp.kernels.theory.audit import bonus_alpha, interval_alpha
 from latentmdp.optimism.confidence import Bonus, Evidence, Interval, rule_named
-from latentmdp.optimism.given import Known
+from latentmdp.optimism.given import Given
 from latentmdp.theory.bounds import iota
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def optimistic_alpha(
     elif spec.algorithm == "bernstein":
         answer = _bernstein(evidence, log, spec.bonus_scale, variant)
     else:
-        answer = rule.compute(evidence, spec.setting(model), np.random.default_rng(0))
+        answer = rule.compute(evidence, spec.constants(model), np.random.default_rng(0))
     unknown = (counts.N == 0) & (not rule.own_unvisited)
     if isinstance(answer, Bonus):
         return _bonus(model, policy, evidence, answer, unknown, rule.cap, variant.reward)
@@ -115,12 +116,11 @@ def _bonus(
     c1[unknown], c2[unknown], c3[unknown] = 0.0, np.inf, 0.0
     on_next = model.rewards_on_transitions
     alpha = np.empty((policy.N, model.M))
-    bonus_alpha(
-        model.indptr, model.next, model.symbol, evidence.p_hat,
-        reward * model.reward if on_next else np.zeros(len(model.next)),
-        np.zeros(rows) if on_next else reward * model.row_reward, c1, c2, c3, cap, model.A,
-        policy_nodes(policy), np.empty(model.Gamma), alpha,
-    )  # fmt: skip
+    on_transitions = reward * model.reward if on_next else np.zeros(len(model.next))
+    on_rows = np.zeros(rows) if on_next else reward * model.row_reward
+    estimates = _estimates(model, evidence, on_transitions)
+    terms = BonusTerms(float(cap), on_rows, c1, c2, c3)
+    bonus_alpha(estimates, terms, policy_nodes(policy), np.empty(model.Gamma), alpha)
     return alpha
 
 
@@ -128,21 +128,26 @@ def _interval(
     model: LatentMDP, policy: PolicyGraph, evidence: Evidence, answer: Interval, unknown: Any,
     cap: float, reward: float,
 ) -> Floats:  # fmt: skip
-    known = Known.of(model)
+    known = Given.of(model)
     rows, slots = len(evidence.N), len(evidence.p_hat)
     on_next = known.next_reward is not None
     nothing = np.zeros((1, 1))
     low, high = (np.broadcast_to(x, slots).astype(float) for x in (answer.lower, answer.upper))
     unseen = np.minimum(np.broadcast_to(answer.unseen, rows).astype(float), 1.0)
     alpha = np.empty((policy.N, model.M))
-    scratch = np.zeros((3, model.S))
-    interval_alpha(
-        model.indptr, model.next, evidence.p_hat, reward * known.row_reward, known.row_symbol,
-        on_next,
+    S = model.S
+    scratch = BoxScratch(np.zeros(S), np.zeros(S), np.zeros(S), np.zeros(S, dtype=np.int64))
+    terms = BoxTerms(
+        float(cap), on_next, reward * known.row_reward, known.row_symbol,
         nothing if known.next_reward is None else reward * known.next_reward,
         known.next_symbol if known.next_symbol is not None else nothing.astype(np.int64),
-        low, high, unseen, ~np.asarray(unknown),
-        np.broadcast_to(answer.budget, rows).astype(float), cap, model.A, policy_nodes(policy),
-        *scratch, np.zeros(model.S, dtype=np.int64), alpha,
+        low, high, unseen, np.broadcast_to(answer.budget, rows).astype(float), ~np.asarray(unknown),
     )  # fmt: skip
+    estimates = _estimates(model, evidence, np.zeros(0))
+    interval_alpha(estimates, terms, policy_nodes(policy), scratch, alpha)
     return alpha
+
+
+def _estimates(model: LatentMDP, evidence: Evidence, reward: Floats) -> PricedRows:
+    """`P_hat` along the model's outcomes, with these rewards on transitions."""
+    return PricedRows(model.A, model.indptr, model.next, model.symbol, evidence.p_hat, reward)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
-from latentmdp.kernels.theory import variance as kernel
+from latentmdp.kernels.structs import Moments, PricedRows
+from latentmdp.kernels.theory.variance import raise_variance
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.planning.budget import StopCheck
 from latentmdp.theory.variance.history import ActionKinds, solve_contexts, value_range
@@ -24,16 +25,14 @@ def ascend(
     After `stop` says so there are no more sweeps, and no more tables after this one.
     """
     H, M, S = model.H, model.M, model.S
-    scratch = np.empty((2, H, S, M)), np.empty((2, H + 1, M, S))
+    moments = Moments(*np.empty((2, H, S, M)), *np.empty((2, H + 1, M, S)))
+    rows = PricedRows(model.A, model.indptr, model.next, model.symbol, model.prob, model.reward)
     start = model.w[:, None] * model.nu
     for given in tables:
         table = np.array(given, dtype=np.int64)
         for _ in range(max_sweeps):
             before = table.copy()
-            kernel.raise_variance(
-                model.indptr, model.next, model.prob, model.reward, model.A, model.discount, start,
-                table, tolerance, 1, *scratch[0], *scratch[1],
-            )  # fmt: skip
+            raise_variance(rows, model.discount, start, table, tolerance, 1, moments)
             if stop() or np.array_equal(table, before):
                 break
         yield table
