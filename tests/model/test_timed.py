@@ -272,7 +272,7 @@ def test_cursors_and_beliefs_go_by_the_step():
                 assert (cursor.observe(following, **seen) is None) == over
                 state = following
             assert belief[info["context"]] > 0
-        if model.steps > 1:
+        if model.changes_with_step:
             with pytest.raises(lm.ModelError, match="the step must be given"):
                 lm.update_belief(model, np.array(world.w), 0, 0, 0, symbol=0)
 

@@ -250,8 +250,18 @@ class ModelRows:
         outcomes = outcomes[self.reading[outcomes] == reading]
         if not self.observe_rewards:
             return reading if len(outcomes) else -1
-        found = canonical.match_reward(self.reward[outcomes], reward, self.largest_reward)
+        received = self.received(outcomes, step)
+        found = canonical.match_reward(received, reward, self.largest_reward)
         return int(self.symbol[outcomes[found]]) if found >= 0 else -1
+
+    def received(self, outcomes: Ints, step: int) -> Floats:
+        """The rewards of outcomes at a step; at the last one with what comes after it."""
+        reward: Floats = self.reward[outcomes]
+        if self.terminal is None or step != self.H - 1:
+            return reward
+        row = np.searchsorted(self.indptr, outcomes, side="right") - 1
+        context = row // (self.S * self.A) % self.M
+        return reward + self.discount * self.terminal[context, self.next[outcomes]]
 
     def outcomes_to(
         self, contexts: Ints, state: int, action: int, next: int, step: int = 0

@@ -36,9 +36,9 @@ def update_belief(
     reading where the model has none. A step-dependent model needs the `step` (from 0) at which the
     action was taken.
     """
-    if model.steps > 1 and (step is None or not 0 <= step < model.H):
+    if model.changes_with_step and (step is None or not 0 <= step < model.H):
         raise ModelError(
-            f"the step must be given for a step-dependent model, from 0 to {model.H - 1}; it "
+            f"the step must be given for a model that changes with the step, from 0 to {model.H - 1}; it "
             f"is {step}"
         )
     step = step or 0

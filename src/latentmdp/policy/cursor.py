@@ -217,7 +217,8 @@ def symbol_seen(
     else:
         symbol = model.symbol_of(*transition, reward, step, reading or 0)
     if symbol not in symbols and not accept_unexpected:
-        raise ModelError(_refusal(model, transition, reward, reading, model.reward[outcomes]))
+        received = model.received(outcomes, step)
+        raise ModelError(_refusal(model, transition, reward, reading, received))
     return symbol
 
 

@@ -38,6 +38,8 @@ class MarkovView(NamedTuple):
     prob: Floats  # (outcomes,)
     choice_ptr: Indices  # (T*S + 1,) T = 1 where rows are the same at every step, else H
     choice: Indices  # (C,) ascending at each place
+    moves: Indices  # (C,) choices that lead to the same states in every context have one number
+    first_choice: Indices  # (moves,) the first choice of each number
 
     @property
     def steps(self) -> int:

@@ -11,7 +11,12 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.kernels.planning.history_grid import list_vertices
-from latentmdp.kernels.planning.markov_grid import first_bounds, solve_vertices, vertex_rows
+from latentmdp.kernels.planning.markov_grid import (
+    first_bounds,
+    solve_vertices,
+    vertex_rewards,
+    vertex_rows,
+)
 from latentmdp.kernels.planning.markov_search import (
     BoundedModel,
     DecisionStack,
@@ -90,37 +95,33 @@ def grid_bound(view: MarkovView, values: Floats, K: int, N: int) -> Iterator[Gri
     rank = rank_table(K, N)
     points = np.empty((n_vertices(K, N), K))
     list_vertices(N, rank, points)
-    V, S, C = len(points), view.S, len(view.choice)
-    places = view.steps * S
+    V, S, C, U = len(points), view.S, len(view.choice), len(view.first_choice)
     table = np.empty((groups, view.H, S, V))
     part, jump = np.empty(K), np.empty(K, dtype=np.int64)
     scratch = (
         np.empty((S, K)), np.empty(S, dtype=np.uint32), np.zeros(S, dtype=bool), part, jump,
     )  # fmt: skip
-    reward, ptr = np.empty(C * V), np.zeros(C * V + 1, dtype=np.int64)
-    spread = len(view.next) // (places * view.A) + 1  # outcomes of a vertex's row, about
-    together = max(1, PIECE * places // (C * V * spread))  # places in one piece of work
+    reward, ptr = np.empty((C, V)), np.zeros(U * V + 1, dtype=np.int64)
+    spread = len(view.next) // (view.steps * S * view.A) + 1  # outcomes of a vertex's row, about
+    together = max(1, PIECE // (V * spread))  # moves in one piece of work
     for g in range(groups):
         members = order[group_ptr[g] : group_ptr[g + 1]]
         index, mass = np.empty(0, dtype=np.int64), np.empty(0)
         for _ in range(2):  # count, then fill
             at = 0
-            for s in range(0, places, together):
-                lo, hi = (int(view.choice_ptr[i]) for i in (s, min(s + together, places)))
-                some = view._replace(choice_ptr=np.clip(view.choice_ptr, lo, hi))
+            for lo in range(0, U, together):
+                hi = min(lo + together, U)
                 vertex_rows(
-                    some, points, members, N, rank, *scratch, ptr, index[at:], mass[at:], reward
+                    view, points, members, N, rank, *scratch, lo, hi, ptr, index[at:], mass[at:]
                 )
                 ptr[lo * V + 1 : hi * V + 1] += at
                 at = int(ptr[hi * V])
                 yield None
             index, mass = (index, mass) if len(index) else _outcome_arrays(at)
+        vertex_rewards(view, points, members, reward)
         end = np.ascontiguousarray((points[:, : len(members)] @ view.terminal[members]).T)
         for first, stop in reversed(step_spans(view.H, C * V * spread // view.steps)):
-            solve_vertices(
-                ptr, index, mass, reward, view.choice_ptr, view.places, view.discount, end,
-                table[g], first, stop,
-            )  # fmt: skip
+            solve_vertices(view, ptr, index, mass, reward, end, table[g], first, stop)
             yield None
     start = np.ascontiguousarray(view.start[order].T)  # (S, m)
     at_first = np.empty(S)

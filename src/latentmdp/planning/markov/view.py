@@ -1,5 +1,7 @@
 """What Markov policies see of a latent MDP: rows without symbols, and the actions worth trying."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from latentmdp.csr import Floats, Ints
@@ -15,14 +17,12 @@ def markov_view(model: LatentMDP) -> MarkovView:
     """The view of `model`. `O(M S A Gamma)` logs."""
     assert len(model.next) < 2**32, "indices have 32 bits"
     row_reward = np.ascontiguousarray(model.row_reward)
-    choice_ptr, choice = distinct_choices(model, row_reward)
     places = 0 if model.steps == 1 else model.S
     return MarkovView(
         model.H, model.M, model.S, model.A, model.stride, places, model.discount, model.w,
         model.w[:, None] * model.nu, model.terminal_or_zeros, row_reward,
         np.ascontiguousarray(model.last_row_reward), model.indptr.astype(np.uint32),
-        model.next.astype(np.uint32), model.prob,
-        choice_ptr, choice,
+        model.next.astype(np.uint32), model.prob, *distinct_choices(model, row_reward),
     )  # fmt: skip
 
 
@@ -37,26 +37,39 @@ def step_spans(H: int, outcomes: int) -> list[tuple[int, int]]:
     return [(first, min(first + length, H)) for first in range(0, H, length)]
 
 
-def distinct_choices(model: LatentMDP, row_reward: Floats) -> tuple[Indices, Indices]:
-    """`(ptr (T*S + 1,), actions)`: at each place one of each set of interchangeable actions.
+class Choices(NamedTuple):
+    """The actions worth trying; see `MarkovView`."""
 
-    The first one. A place is a state, or a step and a state where rows depend on the step.
+    ptr: Indices  # (T*S + 1,)
+    action: Indices  # (C,)
+    moves: Indices  # (C,)
+    first: Indices  # (moves,)
+
+
+def distinct_choices(model: LatentMDP, row_reward: Floats) -> Choices:
+    """At each place the first of each set of interchangeable actions, and what they share.
+
+    A place is a state, or a step and a state where rows depend on the step.
     """
     (M, S, A), T = model.sizes, model.steps
     length = np.diff(model.indptr)
-    kind = np.empty(T * M * S * A, dtype=np.int64)  # equal where rows are
+    leads = np.empty(T * M * S * A, dtype=np.int64)  # equal where rows lead to the same states
     kinds = 0
     for n in np.unique(length):  # rows of one length at a time: no more memory than the model's
         rows = np.flatnonzero(length == n)
         outcome = model.indptr[rows][:, None] + np.arange(n)
-        content = np.hstack([model.next[outcome], model.prob[outcome], row_reward[rows][:, None]])
-        kind[rows] = kinds + first_equal(content)
+        leads[rows] = kinds + first_equal(np.hstack([model.next[outcome], model.prob[outcome]]))
         kinds += len(rows)
-    by_action = kind.reshape(T, M, S * A).swapaxes(1, 2).reshape(-1, M)
+    kind = first_equal(np.column_stack([leads, row_reward]))
+    by_action, moves = (x.reshape(T, M, S * A).swapaxes(1, 2).reshape(-1, M) for x in (kind, leads))
     place = np.repeat(np.arange(T * S), A)
     keep = np.unique(first_equal(np.column_stack([place, by_action])))
     ptr = np.searchsorted(keep, np.arange(T * S + 1) * A)
-    return ptr.astype(np.uint32), (keep % A).astype(np.uint32)
+    first, number = np.unique(first_equal(moves[keep]), return_inverse=True)
+    return Choices(
+        ptr.astype(np.uint32), (keep % A).astype(np.uint32),
+        number.reshape(-1).astype(np.uint32), first.astype(np.uint32),
+    )  # fmt: skip
 
 
 def first_equal(rows: np.ndarray) -> Ints:
