@@ -165,7 +165,9 @@ def test_what_parquet_says_of_single_columns_may_be_damaged(tmp_path):
     damaged, times = re.subn(b"\x06\x19\x26(..)", b"\x26\\1\x19\x06", raw[footer:], flags=re.S)
     assert times
     path.write_bytes(raw[:footer] + damaged)
-    code = f"import latentmdp as lm\ntry: lm.fit({str(path)!r})\nexcept lm.ModelError as e: print(e)"
+    code = (
+        f"import latentmdp as lm\ntry: lm.fit({str(path)!r})\nexcept lm.ModelError as e: print(e)"
+    )
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-300:]
     assert "log.parquet" in done.stdout
