@@ -171,7 +171,7 @@ def plan(
         max_nodes = _checked_max_nodes(max_nodes, model, policy_class)
     warm_policy = None if warm is None else as_policy(model, warm, "warm")
     warm_value = -math.inf
-    if policy_class == "history" and warm_policy is not None:
+    if warm_policy is not None and (policy_class == "history" or warm_policy.is_markov):
         warm_value = evaluate(model, warm_policy).value
     limits: dict[str, Any] = {
         "gap": gap,
