@@ -245,7 +245,6 @@ def fit_command(
         print_text(decision.memory.verdict)
         if decision.memory.warning:
             print_text(f"WARNING {decision.memory.warning}")
-        print()
     print_text(str(summary))
     if out is not None:
         print_text(f"\nmodel   {out}: {found.model!r}")
