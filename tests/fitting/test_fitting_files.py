@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import re
 import subprocess
 import sys
 
@@ -151,6 +152,25 @@ def test_long_ids_beside_a_missing_cell_stay_apart_in_parquet(tmp_path):
     table = pd.DataFrame({"episode": ids, "context": "m", "state": "s", "action": "a", "reward": 1})
     table.to_parquet(tmp_path / "log.parquet")
     assert lm.fit(tmp_path / "log.parquet", on_bad="skip").episodes == 2
+
+
+def test_what_parquet_says_of_single_columns_may_be_damaged(tmp_path):
+    """pyarrow ends the process where Python asks for it; reading the column raises an error."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "log.parquet"
+    log_table().to_parquet(path)
+    raw = path.read_bytes()
+    footer = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    # histograms of levels: none of repetitions and two numbers of definitions, now the reverse
+    damaged, times = re.subn(b"\x06\x19\x26(..)", b"\x26\\1\x19\x06", raw[footer:], flags=re.S)
+    assert times
+    path.write_bytes(raw[:footer] + damaged)
+    code = (
+        f"import latentmdp as lm\ntry: lm.fit({str(path)!r})\nexcept lm.ModelError as e: print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr[-300:]
+    assert "log.parquet" in done.stdout
 
 
 @pytest.mark.parametrize("cell", [[1, 2], {"a": 1}, [], (1,)])

@@ -212,16 +212,77 @@ def test_a_thin_log_is_told_so_where_a_person_reads_it(tmp_path, capsys):
     page = tmp_path / "page.html"
     assert run(["fit", str(path), "--report", str(page), "--time-limit", "4"]) == 0
     words = "These data do not support deviating from what was done"
-    assert words in " ".join(capsys.readouterr().out.split())
+    assert " ".join(capsys.readouterr().out.split()).startswith(words)
     text = page.read_text(encoding="utf-8")
     assert 0 < text.index(words) < text.index('class="cards"')
+    not_advised = text.index(
+        "This is not a recommendation: the log does not show that it is better"
+    )
+    assert text.index('id="do"') < not_advised < text.index("The policy without memory")
     plan = lm.fit(path).plan(**QUICK)
-    assert words in str(plan)
+    assert str(plan) == repr(plan)
+    assert repr(plan).startswith(words)
     assert "the log's own episodes earned" in str(plan)
     assert run(["fit", str(path), "--plan", "--json", "--time-limit", "4"]) == 0
-    decision = json.loads(capsys.readouterr().out.splitlines()[-1])["decision"]
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert next(iter(answer)) == "decision"
+    decision = answer["decision"]
+    assert list(decision)[:2] == ["verdict", "supported"]
+    assert decision["verdict"].startswith(words)
     assert decision["objective"] == "safe"
     assert decision["supported"] is False
+
+
+def test_a_page_recommends_what_the_log_supports(tmp_path):
+    model = lm.make("garnet:states=3,actions=2,contexts=2,horizon=4,seed=1")
+    fit = lm.fit(roll(model, 3000, np.random.default_rng(0)), known=everything(model))
+    decision = decide(fit, draws=60, time_limit=4.0)
+    assert decision.memory.supported
+    page = write_fit_page(tmp_path / "p.html", fit, fit.summary(), decision)
+    text = page.read_text(encoding="utf-8")
+    assert "By the log this policy earns" in text
+    assert "not a recommendation" not in text
+
+
+@pytest.mark.parametrize("policy_class", ["history", "markov"])
+def test_without_time_it_is_not_behind_what_was_mostly_done(policy_class):
+    """What was planned halfway may do what nobody has tried: with 3 s, 2 of 20 were so."""
+    for seed in range(3):
+        fit = fitted(clinic(3, seed=seed), 2000, seed)
+        plan = fit.plan("safe", policy_class, min_visits=30, time_limit=0.01, draws=40)
+        done = fit.log.row_sums.count.reshape(fit.log.M, fit.log.S, fit.log.A).sum(axis=0)
+        habit = done.argmax(axis=1)
+        careful = safe.careful_model(fit, fit.model, fit.log, 30)
+        assert plan.score >= evaluate(careful, habit).value - 1e-9
+
+
+def test_what_was_mostly_done_is_available():
+    model = lm.make("troubleshoot:faults=3,tests=2,horizon=5,once=1,seed=0")
+    rng = np.random.default_rng(0)
+    fit = lm.fit(roll(model, 300, rng), known=everything(model), unseen="unavailable")
+    habit = safe.mostly_done(fit.log, fit.model)
+    assert fit.model.allowed[np.arange(fit.model.S), habit].all()
+    assert not fit.model.allowed.all()
+
+
+def test_plans_of_halves_have_as_much_time_as_the_last_one(thin, monkeypatch):
+    """With more for the last one, 9 of 40 intervals missed the truth with 0.5 s for each plan."""
+    limits, plan = [], safe.plan
+
+    def noted(*args, time_limit, **options):
+        limits.append(time_limit)
+        return plan(*args, time_limit=time_limit, **options)
+
+    monkeypatch.setattr(safe, "plan", noted)
+    thin.plan("safe", time_limit=60.0, draws=40)
+    assert len(limits) == 9  # two halves of four rungs, and the last one
+    assert limits[0] == pytest.approx(45.0 / 9, rel=0.2)
+    limits.clear()
+    short = fitted(clinic(3, seed=0), 500).plan("safe", time_limit=0.4, draws=40)
+    assert len(limits) == 4  # the first showed that there is too little time
+    assert limits[0] == pytest.approx(0.3 / 9, rel=0.2)
+    assert limits[3] < 1.5 * max(limits[1:3])
+    assert short.min_visits == 30
 
 
 def test_a_promise_above_all_comparable_episodes_has_a_red_line(tmp_path):

@@ -49,7 +49,10 @@ def test_a_range_of_totals_alone_is_enough_for_a_certificate():
     assert truth - 0.3 < plan.score < truth
     inferred = lm.fit(ended(World("ends", dying(0.1), 3000), 0), horizon=12)
     assert inferred.assumed.total_range is not None  # by the log, which proves nothing
-    assert inferred.plan("pessimistic", "markov", draws=2).status == "not certified"
+    plan = inferred.plan("pessimistic", "markov", draws=2)
+    assert plan.status == "not certified"
+    low, high, _, _ = inferred.assumed.total_range
+    assert f"only ends pay, total_range=({low:g}, {high:g}) (--total-range)" in plan.doubt
 
 
 @pytest.mark.parametrize("given", [{}, {"reward_range": (-1, 1)}])

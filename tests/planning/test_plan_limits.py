@@ -105,6 +105,9 @@ def test_a_warm_policy_costs_time_of_the_limit():
     warm = PolicyGraph.from_table(np.zeros((model.H, model.S), dtype=int))
     found = plan(model, warm=warm, time_limit=1e-9)
     assert found.lower >= evaluate(model, warm).value
+    best = plan(model, "markov", method="ascent")
+    found = plan(model, "markov", warm=best, time_limit=1e-9)
+    assert found.lower >= best.lower - 1e-12
 
 
 def test_little_memory_for_a_table_is_a_status():

@@ -197,14 +197,18 @@ def fit_command(
             write_fit_page(report, found, summary, decision, command=command)
     if json:
         print_json(
-            {
+            ({} if decision is None else {"decision": decision.to_dict()})
+            | {
                 "rows": found.rows, "episodes": found.episodes, "M": found.model.M,
                 "S": found.model.S, "A": found.model.A, "H": found.model.H, "out": out,
                 "summary": summary.to_dict(),
             }
-            | ({} if decision is None else {"decision": decision.to_dict()})
         )  # fmt: skip
         return
+    if decision is not None:
+        print_text(decision.memory.verdict)
+        if decision.memory.warning:
+            print_text(f"WARNING {decision.memory.warning}")
     print_text(str(summary))
     if out is not None:
         print_text(f"\nmodel   {out}: {found.model!r}")
@@ -231,10 +235,6 @@ def _direct_estimate(
 def _print_decision(found: "Fit", decision: "Decision") -> None:
     from latentmdp.fitting.deciding.decision import table_lines
 
-    print()
-    print_text(decision.memory.verdict)
-    if decision.memory.warning:
-        print_text(f"WARNING {decision.memory.warning}")
     print()
     headers = ("total reward of an episode", "value", f"{decision.level:.0%} interval")
     rows = [

@@ -183,7 +183,7 @@ def plan_within(
     """`plan` with arguments that were checked, and with settings; it has begun at that time."""
     begun = time.perf_counter() if begun is None else begun
     warm_value = -math.inf
-    if policy_class == "history" and warm is not None:
+    if warm is not None and (policy_class == "history" or warm.is_markov):
         warm_value = evaluate(model, warm).value
     left = _left(limits, begun)
     within = limits if left is None else replace(limits, time=max(left, LEAST_SECONDS))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
 
 LISTED = 20  # lines of each list
+NOT_ADVISED = (
+    "This is not a recommendation: the log does not show that it is better than what was done."
+)
 
 
 def write_fit_page(
@@ -122,6 +125,7 @@ def _what_to_do(fit: Fit, decision: Decision) -> Markup:
     ]  # fmt: skip
     return section(
         "do", "What to do",
+        *([] if decision.memory.supported else [tag("p", tag("strong", NOT_ADVISED))]),
         tag("p", "Without memory: what to do depends on the state and the step alone."),
         table("The policy without memory", ("state", "do (steps, from 1)"),
               table_lines(fit, decision.markov.policy)),

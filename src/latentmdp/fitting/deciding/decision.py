@@ -163,15 +163,15 @@ class Decision:
             "knowing": self.knowing, "gain": self.gain, "worth_of_memory": self.worth_of_memory,
             "worth_of_knowing": self.worth_of_knowing,
         }  # fmt: skip
-        return {name: interval._asdict() for name, interval in named.items()} | {
+        first = {"verdict": self.memory.verdict, "supported": self.memory.supported}
+        return first | {name: interval._asdict() for name, interval in named.items()} | {
             "level": self.level, "objective": self.memory.objective,
             "memory_score": self.memory.score, "markov_score": self.markov.score,
             "delta": self.memory.delta, "status": self.memory.status, "doubt": self.memory.doubt,
             "assumed_steps": self.memory.worth.assumed_steps, "chosen_by": self.chosen_by,
             "judged_by": self.judged_by, "cut_short": self.cut_short, "filled": self.how_filled,
-            "min_visits": self.memory.min_visits, "supported": self.memory.supported,
+            "min_visits": self.memory.min_visits, "warning": self.memory.warning,
             "optimism": self.memory.worth.optimism, "best_group": self.memory.best_group,
-            "verdict": self.memory.verdict, "warning": self.memory.warning,
             "direct": None if self.direct is None else asdict(self.direct),
         }  # fmt: skip
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PLANNING = 0.75  # of the time limit; the rest is for evaluation by draws
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FitPlan:
     """A policy by a log, and what it is worth.
 
@@ -130,10 +130,10 @@ class FitPlan:
             f"(same first state, one context) earned {self.best_group:.4g} on average."
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         text = (
-            f"{self.objective}, {self.policy_class}: score {self.score:.6g}; worth {self.worth}; "
-            f"the log's own episodes earned {self.log_value}. {self.verdict}"
+            f"{self.verdict}\n{self.objective}, {self.policy_class}: score {self.score:.6g}; worth "
+            f"{self.worth}; the log's own episodes earned {self.log_value}."
         )
         text = f"{text} {self.doubt}" if self.doubt else text
         return f"{text} Warning: {self.warning}" if self.warning else text

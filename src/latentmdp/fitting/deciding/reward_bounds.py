@@ -152,11 +152,18 @@ def _doubt(fit: Fit, low: float, high: float, ranged: bool, total: bool, varying
         return "Not certified: the contexts were guessed from the episodes, not written down."
     if ranged or (total and not varying):
         return ""
-    return (
+    text = (
         f"Not certified: rewards were taken to lie between {low:.6g} and {high:.6g}, as in the "
         "log, but no log can show the least reward that there is; reward_range=(low, high) "
         "(--reward-range) says it."
     )
+    found = fit.assumed.total_range
+    if found is not None and not found.given:
+        text += (
+            f" If it is true that only ends pay, total_range=({found.low:.6g}, {found.high:.6g}) "
+            "(--total-range) says so, and the bound is higher."
+        )
+    return text
 
 
 def least_means(

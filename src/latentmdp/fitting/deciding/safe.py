@@ -14,6 +14,11 @@ half that chose it than to the other one is its optimism. The policy by all the 
 much, since most of it comes from rows with few visits, which they stay. So the optimism is
 subtracted from the value, and one and a half times of it from the lower end of the interval.
 benchmarks/safe_plans.py has the logs that this was chosen on, and how it does on others.
+
+All plans, of the halves and of all the data, have equal parts of the time: with more of it for the
+last one, its optimism would be more than that of the halves. If that is too little for the first
+plan, the most careful `min_visits` is taken without a choice. A plan that is worth less in its
+careful model than what was done most often in each state is replaced by that.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latentmdp.csr import Floats, Ints
 from latentmdp.evaluation.evaluate import evaluate
 from latentmdp.fitting.deciding.halves import halves
 from latentmdp.fitting.deciding.log_value import spread_of_totals
@@ -34,6 +40,7 @@ from latentmdp.model.availability import source_rows
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.totals import extreme_totals
 from latentmdp.planning.baselines import context_values, row_values
+from latentmdp.planning.budget import Budget
 from latentmdp.planning.plan import Plan, plan
 from latentmdp.policy.graph import PolicyGraph
 from latentmdp.policy.numbering import from_model_to_model
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
     from latentmdp.fitting.fits import Fit
 
 LADDER = {1: 0.25, 3: 0.5, 10: 1.0, 30: 1.0}  # of min_visits: standard errors that a step costs
-FINAL_SHARE = 1 / 3  # of the time: for the plan by all the data
+SHORTEST = 1e-3  # seconds for a plan, where there is no time left
 LOWER_SHARE = 1.5  # of the optimism: less of the lower end; it is itself an estimate
 
 
@@ -66,27 +73,37 @@ def plan_safe(
     """Choose `min_visits` unless it is given, then plan by all the data."""
     parts = halves(fit.log, np.random.default_rng(np.random.SeedSequence(seed)))
     models = _models_of_halves(fit, parts)
-    ladder = (min_visits,) if min_visits is not None else _different(fit.log)
-    first, last = (
-        None if time_limit is None else time_limit * share
-        for share in ((1.0 - FINAL_SHARE) / (2 * len(ladder)), FINAL_SHARE)
-    )
-    quick = limits | ({"method": "ascent"} if policy_class == "markov" else {})  # needs no proof
+    ladder = (min_visits,) if min_visits is not None else _different(fit.log)[::-1]
+    budget, plans = Budget(time_limit, None), 2 * len(ladder) + 1
+    quick = {"method": "ascent"} if policy_class == "markov" else {}  # needs no proof
+
+    def planned(model: LatentMDP, log: LogCounts, visits: int, **options: Any) -> Plan:
+        """Plan in an equal part of the time; what was mostly done stands in for what is worse."""
+        nonlocal plans
+        share = None if budget.left is None else max(budget.left / plans, SHORTEST)
+        plans -= 1
+        careful = careful_model(fit, model, log, visits)
+        options = {"warm": mostly_done(fit.log, model), **limits, **options}
+        return plan(careful, policy_class, time_limit=share, **options)
+
+    first = planned(models[0], parts[0], ladder[0], **quick)
+    if first.status == "time" and first.upper - first.lower > spread_of_totals(fit.log):
+        ladder, plans = ladder[:1], 3  # too little time for all: the most careful one alone
+        first = planned(models[0], parts[0], ladder[0], **quick)
     scores, optimism = [], []
     for visits in ladder:
         own, other = [], []
         for i in (0, 1):
-            chosen = plan(
-                careful_model(fit, models[i], parts[i], visits), policy_class, time_limit=first,
-                **quick,
-            ).policy  # fmt: skip
+            if visits == ladder[0] and i == 0:
+                chosen = first.policy
+            else:
+                chosen = planned(models[i], parts[i], visits, **quick).policy
             own.append(evaluate(models[i], chosen).value)
             other.append(_value_elsewhere(chosen, models[i], models[1 - i]))
         scores.append(sum(other) / 2)
         optimism.append(max((sum(own) - sum(other)) / 2, 0.0))
     best = int(np.argmax(scores))
-    careful = careful_model(fit, fit.model, fit.log, ladder[best])
-    found = plan(careful, policy_class, time_limit=last, **limits)
+    found = planned(fit.model, fit.log, ladder[best])
     excluded = ~supported(fit.log, ladder[best])
     return SafePlan(found, ladder[best], excluded, optimism[best])
 
@@ -123,6 +140,11 @@ def careful_model(
     cost += width_of_totals(fit) * ~supported(log, min_visits).reshape(-1)
     if model.allowed is not None:
         cost = cost[source_rows(model.allowed, model.M)]
+    return with_costs(model, cost)
+
+
+def with_costs(model: LatentMDP, cost: Floats) -> LatentMDP:
+    """The model in which each (context, state, action) costs that much; symbols stay."""
     reward = model.reward - np.repeat(cost, np.diff(model.indptr))
     low, high = (
         float(sign * (sign * extreme_totals(
@@ -160,6 +182,14 @@ def supported(log: LogCounts, min_visits: int) -> np.ndarray:
     np.put_along_axis(found, mostly[:, :, None], True, axis=2)
     found[:, log.final] = True
     return found
+
+
+def mostly_done(log: LogCounts, model: LatentMDP) -> Ints:
+    """`(S,)` what was done most often in each state, of the actions that are available there."""
+    done = log.row_sums.count.reshape(log.M, log.S, log.A).sum(axis=0)
+    if model.allowed is not None:
+        done = np.where(model.allowed, done, -1)
+    return done.argmax(axis=1)
 
 
 def width_of_totals(fit: Fit) -> float:

@@ -13,7 +13,6 @@ from latentmdp.fitting.reading.columns import Columns
 from latentmdp.fitting.reading.streams import plain_errors
 from latentmdp.runtime.files import memory_budget, refusal
 
-FEW_BYTES = 4.0  # of a cell in the file: fewer than a text can have that is not in a dictionary
 CELL = 64  # bytes that a cell takes in memory
 
 
@@ -50,40 +49,28 @@ class ParquetSource:
                 first += len(frame)
 
     def _texts(self, file: Any, columns: Columns) -> list[str]:
-        """Columns of text that are read as dictionaries; nested ones are refused."""
+        """Columns of names, read as dictionaries (ids are too many); nested ones are refused."""
         from pyarrow.types import is_large_string, is_nested, is_string
 
-        schema, sizes = file.schema_arrow, _sizes(file)
         found = []
         for name in columns.used:
-            kind = schema.field(name).type
+            kind = file.schema_arrow.field(name).type
             if is_nested(kind):
                 raise refusal(
                     self.path,
                     f"each cell of {quoted(name)} must hold one value; its type is {kind}",
                 )
-            if is_string(kind) or is_large_string(kind):
-                # different ids are too many for a dictionary, unless the file has them in one
-                few = sizes.get(name, 0) < FEW_BYTES * file.metadata.num_rows
-                if name != columns.episode or few:
-                    found.append(name)
+            if name != columns.episode and (is_string(kind) or is_large_string(kind)):
+                found.append(name)
         return found
 
     def _batch_rows(self, file: Any, columns: Columns) -> int:
-        """Rows of a chunk: fewer than asked for where cells are so large that memory needs it."""
-        sizes = _sizes(file)
-        whole = sum(sizes.get(name, 0) for name in columns.used)
+        """Rows of a chunk: fewer than asked for where rows are so wide that memory needs it.
+
+        What a file says of single columns is left alone: pyarrow ends the process if that is
+        damaged.
+        """
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        whole = sum(max(group.total_byte_size, 0) for group in groups)
         width = whole / max(file.metadata.num_rows, 1) + CELL * len(columns.used)
         return max(min(self.rows, int(memory_budget() / 4 / width)), 1)
-
-
-def _sizes(file: Any) -> dict[str, int]:
-    """Bytes of each column in the file before they were compressed."""
-    found: dict[str, int] = {}
-    for i in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(i)
-        for j in range(group.num_columns):
-            column = group.column(j)
-            name = column.path_in_schema
-            found[name] = found.get(name, 0) + max(column.total_uncompressed_size, 0)
-    return found
