@@ -63,7 +63,7 @@ def test_without_memory_for_each_contexts_policy_the_nodes_alone_count(pair, see
 def test_unavailable_actions_have_no_value(seed):
     rng = np.random.default_rng(seed)
     model = random_masked(rng)
-    check(model, lm.PolicyGraph.from_table(model.stand_in[:, 0][None].repeat(model.H, 0)), seed)
+    check(model, lm.PolicyGraph.from_table(model.substitute[:, 0][None].repeat(model.H, 0)), seed)
 
 
 @given(seeds)

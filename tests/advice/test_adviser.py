@@ -113,7 +113,7 @@ def test_look_ahead_alone_is_worth_the_best_node(pair, seed):
 def test_masked_actions_are_never_advised(seed):
     rng = np.random.default_rng(seed)
     model = random_masked(rng, **TINY)
-    policy = lm.PolicyGraph.from_table(model.stand_in[:, 0][None].repeat(model.H, 0))
+    policy = lm.PolicyGraph.from_table(model.substitute[:, 0][None].repeat(model.H, 0))
     check_value_after_overrides(model, policy, seed)
 
 

@@ -72,7 +72,7 @@ def test_an_unavailable_action_is_planned_as_a_duplicate(algorithm, policy_class
     for i in range(4):
         model = masked_small(rng, H=3, on_transitions=i % 2 == 1)
         visits = random_counts(rng, model.unmasked())
-        repeated = visits[:, np.arange(model.S)[:, None], model.stand_in]
+        repeated = visits[:, np.arange(model.S)[:, None], model.substitute]
         options = {"episodes": 1000, "bonus_scale": 0.01}
         plan = lm.optimistic_plan(model, visits, algorithm, policy_class, **options)
         assert available(model, plan.policy)
@@ -92,21 +92,21 @@ def test_rows_of_the_optimistic_model_repeat_while_counts_grow(algorithm):
         model = masked_small(rng)
         known, rule = Given.of(model), rule_named(algorithm)
         constants = BonusConstants(model.M, model.S, model.A, model.H, 1000, scale=0.01)
-        stand_ins, counts = Substitutes(known), Counts.empty(model.M, model.S, model.A)
+        substitute_actions, counts = Substitutes(known), Counts.empty(model.M, model.S, model.A)
         for _ in range(30):
             row = int(rng.choice(np.flatnonzero(model.listed_rows)))
             counts.record(row, int(rng.integers(model.S)))
             counts.snapshot(row)
-            seen = stand_ins.of(counts)
-            changed = stand_ins.rows(np.array([row]))
-            assert (stand_ins.source[changed] == row).all()
-            assert (counts.N[stand_ins.source] == seen.N).all()
+            seen = substitute_actions.of(counts)
+            changed = substitute_actions.rows(np.array([row]))
+            assert (substitute_actions.source[changed] == row).all()
+            assert (counts.N[substitute_actions.source] == seen.N).all()
             assert seen.n.sum() == counts.n.sum()
-            dense = counts.snapshot_visits().reshape(-1, model.S)[stand_ins.source]
+            dense = counts.snapshot_visits().reshape(-1, model.S)[substitute_actions.source]
             assert (seen.snapshot_visits().reshape(-1, model.S) == dense).all()
         optimistic = ConfidenceModel.of(known, seen, rule, constants, rng)
         rows = optimistic.rows
-        for r, source in enumerate(stand_ins.source):
+        for r, source in enumerate(substitute_actions.source):
             here, there = optimistic.slots(r), optimistic.slots(source)
             for name in ("next", "p_hat", "reward", "lower", "upper"):
                 assert (getattr(rows, name)[here] == getattr(rows, name)[there]).all()
@@ -245,7 +245,7 @@ def test_learning_from_sizes_and_a_mask_alone():
     known = found.learner.known
     rewards = known.next_reward.reshape(model.M, model.S, model.A, model.S)
     for s, a in np.argwhere(~model.allowed):
-        assert (rewards[:, s, a] == rewards[:, s, model.stand_in[s, a]]).all()
+        assert (rewards[:, s, a] == rewards[:, s, model.substitute[s, a]]).all()
 
 
 def test_what_is_known_without_a_model_repeats_too():

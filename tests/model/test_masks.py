@@ -369,7 +369,7 @@ def test_drawings_leave_out_what_is_unavailable():
     maze = lm.make("maze:size=3,blocked=1,slip=0,goals=1")
     wanted = [(0, -1), (1, 0), (0, 1), (-1, 0)]  # up, right, down, left, as (x, y)
     assert np.allclose(action_directions(maze), wanted)
-    policy = lm.PolicyGraph.from_table(np.tile(model.stand_in[:, 1], (model.H, 1)))
+    policy = lm.PolicyGraph.from_table(np.tile(model.substitute[:, 1], (model.H, 1)))
     axes = draw_policy(model, policy, 1)
     assert "unavailable" in axes.get_title()
     assert "×" in [text.get_text() for text in axes.texts]

@@ -114,7 +114,7 @@ def test_unavailable_actions_repeat_repaired_rows():
             found = lm.LatentMDP.from_arrays(model.P * 3, model.R, normalize=True, **given)
         every = found.unmasked().P
         for s, a in np.argwhere(~found.allowed):
-            assert (every[:, s, a] == every[:, s, found.stand_in[s, a]]).all()
+            assert (every[:, s, a] == every[:, s, found.substitute[s, a]]).all()
         assert np.allclose(found.P, model.P, rtol=1e-14)
 
 

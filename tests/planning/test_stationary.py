@@ -207,7 +207,7 @@ def test_bad_stationary_graphs_are_refused(model):
         lm.evaluate(model, PolicyGraph.from_table([0, 0], stationary=True))
 
 
-def test_a_huge_policy_is_not_unrolled(model):
+def test_a_huge_policy_is_not_written_out(model):
     policy = PolicyGraph.from_table([0] * 4, stationary=True)
     with pytest.raises(lm.ModelError, match="at most 50000000"):
         lm.evaluate(model.replace(horizon=10**6), _grown(policy, 100))

@@ -149,7 +149,7 @@ def use_log(folder, name):
     repr(found)
     assert all(len(sentence) < LONGEST_MESSAGE for sentence in found.said)
     if found.model.S * found.model.H < 200:
-        actions = found.model.stand_in[None].repeat(found.model.H, axis=0)[:, :, 0]
+        actions = found.model.substitute[None].repeat(found.model.H, axis=0)[:, :, 0]
         str(found.summary(lm.PolicyGraph.from_table(actions)))
 
 

@@ -174,7 +174,7 @@ def use(model, folder):
     assert model.replace() == model
     str(model.describe()), repr(model)
     if model.H * model.S * model.M <= LARGEST:
-        actions = np.broadcast_to(model.stand_in, (model.H, model.S, model.A))[:, :, 0]
+        actions = np.broadcast_to(model.substitute, (model.H, model.S, model.A))[:, :, 0]
         policy = lm.PolicyGraph.from_table(actions)
         lm.evaluate(model, policy)
     lm.save(model, folder / "again.npz")

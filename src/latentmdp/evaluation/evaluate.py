@@ -176,6 +176,6 @@ def context_optimal(model: LatentMDP) -> tuple[Floats, Ints]:
     if model.allowed is None:
         return value, best
     if model.steps == 1:
-        return value, model.stand_in[np.arange(model.S), best]
+        return value, model.substitute[np.arange(model.S), best]
     at = np.ix_(np.arange(model.H), np.arange(model.M), np.arange(model.S))
-    return value, model.stand_in[at[0], at[2], best]
+    return value, model.substitute[at[0], at[2], best]

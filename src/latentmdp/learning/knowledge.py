@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from latentmdp.errors import ModelError
 from latentmdp.learning.saved.state import State
-from latentmdp.model.availability import Mask, checked_mask, source_rows
+from latentmdp.model.availability import Mask, checked_mask, substitute_rows
 from latentmdp.model.horizons import checked_whole
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.rows import (
@@ -57,7 +57,7 @@ def known_from(
         )
     mask = _mask(allowed, *R.shape[1:3])
     if mask is not None:  # unavailable actions repeat others, as in models
-        R = R.reshape(-1, *R.shape[3:])[source_rows(mask, len(R))].reshape(R.shape)
+        R = R.reshape(-1, *R.shape[3:])[substitute_rows(mask, len(R))].reshape(R.shape)
     if not (np.isfinite(R).all() and R.min() >= 0.0 and R.max() <= 1.0):
         raise ModelError(f"R must lie in [0, 1]; it goes from {R.min():.6g} to {R.max():.6g}")
     for name, p in (("w", w[None]), ("nu", nu)):
@@ -241,7 +241,7 @@ class GivenOrEstimated:
             place = np.zeros(len(rows), dtype=np.int64)
             symbols[rows, column] = rank_rewards(place, rewards[rows, column], SCALE)
         if self.known.allowed is not None:
-            source = source_rows(self.known.allowed, self.known.M)
+            source = substitute_rows(self.known.allowed, self.known.M)
             rewards, symbols = rewards[source], symbols[source]
         return self._rewards_as(rewards, symbols)
 

@@ -98,19 +98,19 @@ def _at_step(present: Mask, step: int) -> str:
     return "" if len(present) == 1 else f"at step {step}: "
 
 
-def stand_ins(allowed: Mask) -> Ints:
+def substitute_actions(allowed: Mask) -> Ints:
     """`(..., S, A)` the action itself, or the first available one where it is unavailable."""
     first = allowed.argmax(axis=-1)
     return np.where(allowed, np.arange(allowed.shape[-1]), first[..., None])
 
 
-def source_rows(allowed: Mask, M: int) -> Ints:
+def substitute_rows(allowed: Mask, M: int) -> Ints:
     """`(T*M*S*A,)` the row that each row repeats: itself where the action is available.
 
     `allowed (T, S, A)`, or `(S, A)` for one step.
     """
     T, S, A = allowed.reshape(-1, *allowed.shape[-2:]).shape
-    place = np.arange(S)[:, None] * A + stand_ins(allowed)
+    place = np.arange(S)[:, None] * A + substitute_actions(allowed)
     first = np.arange(T * M).reshape(T, M, 1, 1) * (S * A)
     return (first + place.reshape(T, 1, S, A)).reshape(-1)
 
@@ -120,7 +120,7 @@ def repeated(allowed: Mask, M: int, indptr: Ints) -> tuple[Ints, Ints]:
 
     `outcome` says which of the outcomes that `indptr` counts stands at each place.
     """
-    source = source_rows(allowed, M)
+    source = substitute_rows(allowed, M)
     length = np.diff(indptr)[source]
     longer = np.zeros_like(indptr)
     np.cumsum(length, out=longer[1:])

@@ -35,7 +35,7 @@ from latentmdp.model.inputs import (
 from latentmdp.model.labels import LABELS, Labels, Layout, Origin, TimeAugmented, check_labels
 from latentmdp.model.repair import Repairs
 from latentmdp.model.reward_states import rewards_in_state
-from latentmdp.model.row_views import ModelRows
+from latentmdp.model.row_views import RowViews
 from latentmdp.model.rows import Rows, Sizes
 from latentmdp.model.time_augmented import time_augmented
 from latentmdp.model.totals import extreme_totals
@@ -53,7 +53,7 @@ _CHANGEABLE = (
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class LatentMDP(ModelRows, InUnits):
+class LatentMDP(RowViews, InUnits):
     """A latent MDP, frozen and validated once.
 
     From dense arrays (also `LatentMDP.from_arrays`); `from_rows` and `from_frame` take lists of

@@ -1,4 +1,4 @@
-"""`ModelRows`: what can be read off a model's canonical rows."""
+"""`RowViews`: what can be read off a model's canonical rows."""
 
 import hashlib
 import math
@@ -10,11 +10,11 @@ import numpy as np
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
 from latentmdp.model import rows as canonical
-from latentmdp.model.availability import Mask, stand_ins
+from latentmdp.model.availability import Mask, substitute_actions
 from latentmdp.model.rows import Rows, Sizes
 
 
-class ModelRows:
+class RowViews:
     """The reading half of `LatentMDP`, which has these fields."""
 
     w: Floats
@@ -161,13 +161,13 @@ class ModelRows:
         return total
 
     @cached_property
-    def stand_in(self) -> Ints:
+    def substitute(self) -> Ints:
         """`(S, A)` the action itself, or the first available one where it is unavailable.
 
         `(H, S, A)` where the available actions depend on the step.
         """
         allowed = np.ones((self.S, self.A), dtype=bool) if self.allowed is None else self.allowed
-        found = stand_ins(allowed)
+        found = substitute_actions(allowed)
         found.flags.writeable = False
         return found
 

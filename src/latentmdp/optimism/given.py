@@ -7,7 +7,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model.availability import Mask, stand_ins
+from latentmdp.model.availability import Mask, substitute_actions
 from latentmdp.model.horizons import needs_finite
 from latentmdp.model.latent_mdp import LatentMDP, refuse_readings, refuse_steps
 from latentmdp.model.rows import dense_symbols
@@ -52,10 +52,10 @@ class Given:
         return cls(*sizes, w, nu, np.zeros(rows), nothing, reward, symbol, model.allowed)
 
     @cached_property
-    def stand_in(self) -> Ints:
+    def substitute(self) -> Ints:
         """`(S, A)` the action itself, or the first available one where it is unavailable."""
         everything = np.ones((self.S, self.A), dtype=bool)
-        return stand_ins(everything if self.allowed is None else self.allowed)
+        return substitute_actions(everything if self.allowed is None else self.allowed)
 
     @property
     def root(self) -> Floats:

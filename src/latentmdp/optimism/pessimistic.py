@@ -17,7 +17,7 @@ import numpy as np
 
 from latentmdp.csr import Floats, Ints
 from latentmdp.errors import ModelError
-from latentmdp.model.availability import source_rows
+from latentmdp.model.availability import substitute_rows
 from latentmdp.model.counts import Counts
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.optimism.confidence import BonusConstants, Evidence, Interval, Rule
@@ -248,7 +248,7 @@ class LogProblem:
         if sure is not None:
             counts = _with_sure_rows(model, counts, sure)
         self.counts = wider_counts(counts, 2 * SURE)
-        self.source = source_rows(
+        self.source = substitute_rows(
             np.ones((S, A), dtype=bool) if known.allowed is None else known.allowed, M
         )
         self.known = self._world(known, rewards, lowest)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from latentmdp.csr import Ints
-from latentmdp.model.availability import repeated, source_rows
+from latentmdp.model.availability import repeated, substitute_rows
 from latentmdp.model.counts import Counts
 from latentmdp.optimism.given import Given
 
@@ -22,7 +22,7 @@ class Substitutes:
     def __init__(self, known: Given) -> None:
         assert known.allowed is not None
         self.allowed = known.allowed
-        self.source = source_rows(known.allowed, known.M)
+        self.source = substitute_rows(known.allowed, known.M)
         self.given: Counts | None = None
         self.counts: Counts | None = None
         self.slot: Ints = np.zeros(0, dtype=np.int64)
@@ -51,5 +51,5 @@ def repeat_slots(known: Given, start: np.ndarray) -> Ints:
     assert known.allowed is not None
     first = start.astype(np.int64)
     row = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    source = source_rows(known.allowed, known.M)
+    source = substitute_rows(known.allowed, known.M)
     return np.arange(len(row)) + (first[source] - first[:-1])[row]

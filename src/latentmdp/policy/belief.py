@@ -38,8 +38,8 @@ def update_belief(
     """
     if model.changes_with_step and (step is None or not 0 <= step < model.H):
         raise ModelError(
-            f"the step must be given for a model that changes with the step, from 0 to {model.H - 1}; it "
-            f"is {step}"
+            "the step must be given for a model that changes with the step, from 0 to "
+            f"{model.H - 1}; it is {step}"
         )
     step = step or 0
     if symbol is None:

@@ -32,7 +32,7 @@ from latentmdp.policy.dot import to_dot
 from latentmdp.policy.frame import policy_frame
 from latentmdp.policy.numbering import Numbering, in_numbers_of
 from latentmdp.policy.simplify import merged, merged_stationary, pruned
-from latentmdp.policy.stationary import stationary_table, unrolled
+from latentmdp.policy.stationary import for_horizon, stationary_table
 from latentmdp.policy.time_augmented import from_time_augmented, is_for_time_augmented
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Problem(Protocol):
     @property
     def allowed(self) -> Mask | None: ...
     @property
-    def stand_in(self) -> Ints: ...
+    def substitute(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,7 +406,7 @@ def playable(model: Problem, policy: PolicyGraph) -> PolicyGraph:
     """
     if model.allowed is None:
         return policy
-    action = model.stand_in[_places(model.allowed, policy)]
+    action = model.substitute[_places(model.allowed, policy)]
     if np.array_equal(action, policy.action):
         return policy
     action.flags.writeable = False
@@ -424,19 +424,19 @@ def fitted(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
 
     A policy for `model.time_augmented()` is turned into one for the model's own states.
 
-    A stationary policy in a model with a last step is unrolled: its node `n` at step `t` is node
+    A stationary policy in a model with a last step is written out step by step: its node `n` at step `t` is node
     `t * N + n`.
     """
     if isinstance(policy, PolicyGraph):
         if is_for_time_augmented(model, policy):
             policy = from_time_augmented(model, policy)
         elif policy.stationary and policy.S == model.S and model.steps > 1:
-            policy = unrolled(policy, model.H)  # before its actions are checked, step by step
+            policy = for_horizon(policy, model.H)  # before its actions are checked, step by step
     check_fits(model, policy)
     if policy.numbering is not None:
         policy = in_numbers_of(policy, policy.numbering, model)
     if policy.stationary and not is_infinite(model.horizon):
-        return unrolled(policy, model.H)
+        return for_horizon(policy, model.H)
     return policy
 
 

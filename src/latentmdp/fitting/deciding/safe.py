@@ -36,7 +36,7 @@ from latentmdp.fitting.deciding.log_value import spread_of_totals
 from latentmdp.fitting.estimation.estimate import estimate
 from latentmdp.fitting.estimation.worth import Worth
 from latentmdp.fitting.reading.cells import LogCounts
-from latentmdp.model.availability import source_rows
+from latentmdp.model.availability import substitute_rows
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.totals import extreme_totals
 from latentmdp.planning.baselines import context_values, row_values
@@ -139,7 +139,7 @@ def careful_model(
     cost = np.where(over, 0.0, error)
     cost += width_of_totals(fit) * ~supported(log, min_visits).reshape(-1)
     if model.allowed is not None:
-        cost = cost[source_rows(model.allowed, model.M)]
+        cost = cost[substitute_rows(model.allowed, model.M)]
     return with_costs(model, cost)
 
 

@@ -17,7 +17,7 @@ from latentmdp.csr import Floats, Ints
 from latentmdp.fitting.reading.cells import LogCounts
 
 
-class Outcomes(NamedTuple):
+class CountedOutcomes(NamedTuple):
     """Outcomes that were seen, sorted by row and next."""
 
     row: Ints  # (n,)
@@ -46,7 +46,9 @@ class CutSteps(NamedTuple):
         return 1.0 + on * rise[row]
 
 
-def with_cut_steps(counts: LogCounts, reward: Floats, error: Floats) -> tuple[Outcomes, CutSteps]:
+def with_cut_steps(
+    counts: LogCounts, reward: Floats, error: Floats
+) -> tuple[CountedOutcomes, CutSteps]:
     """The outcomes of a log, and the steps that were cut off.
 
     Where no step of a row was seen to go on, staying is one of its outcomes, as often as it was cut
@@ -61,12 +63,12 @@ def with_cut_steps(counts: LogCounts, reward: Floats, error: Floats) -> tuple[Ou
     spread = CutSteps(np.where(known > 0, cut, 0.0), is_end)
     bare = np.flatnonzero((cut > 0) & (known == 0))
     if not len(bare):
-        return Outcomes(row, nxt, n, reward, error), spread
+        return CountedOutcomes(row, nxt, n, reward, error), spread
     paid = np.bincount(row, counts.sums.count * counts.sums.mean, size)[bare]
     total = counts.row_sums.count[bare] * counts.row_sums.mean[bare]
     row, nxt = np.append(row, bare), np.append(nxt, bare // counts.A % counts.S)
     order = np.lexsort((nxt, row))
-    outcomes = Outcomes(
+    outcomes = CountedOutcomes(
         row[order], nxt[order], np.append(n, cut[bare])[order],
         np.append(reward, (total - paid) / cut[bare])[order],
         np.append(error, np.zeros(len(bare)))[order],

@@ -17,7 +17,7 @@ from latentmdp.errors import ModelError
 from latentmdp.fitting.deciding.total_range import TotalRange
 from latentmdp.fitting.estimation.cut_steps import CutSteps, with_cut_steps
 from latentmdp.fitting.reading.cells import LogCounts, row_of
-from latentmdp.model.availability import source_rows
+from latentmdp.model.availability import substitute_rows
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.rows import floats
 
@@ -75,7 +75,7 @@ class Estimate:
 
 
 @dataclass
-class _Outcomes:
+class EstimatedOutcomes:
     """Outcomes in the making, sorted by row and next."""
 
     row: Ints
@@ -125,7 +125,7 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     )  # fmt: skip
 
 
-def _seen_outcomes(counts: LogCounts, prior: float) -> tuple[_Outcomes, CutSteps]:
+def _seen_outcomes(counts: LogCounts, prior: float) -> tuple[EstimatedOutcomes, CutSteps]:
     """What was seen, and with a prior what was seen in another context from the same place."""
     M, S, A = counts.M, counts.S, counts.A
     of_row = counts.rewards_of_rows
@@ -146,7 +146,7 @@ def _seen_outcomes(counts: LogCounts, prior: float) -> tuple[_Outcomes, CutSteps
         mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide_next))
         error = np.where(there, error[place], 0.0)
         row, nxt, n = wide_row, wide_next, n + prior * share[at]
-    return _Outcomes(row, nxt, n, cut.shares(row, nxt, n), mean, error), cut
+    return EstimatedOutcomes(row, nxt, n, cut.shares(row, nxt, n), mean, error), cut
 
 
 def _rewards_elsewhere(counts: LogCounts, row: Ints, nxt: Ints) -> Floats:
@@ -180,7 +180,9 @@ def _standard_errors(counts: LogCounts) -> Floats:
     return np.sqrt(variance / sums.count)
 
 
-def _fill_unseen(made: _Outcomes, counts: LogCounts, assumed: Assumptions, unseen: Ints) -> None:
+def _fill_unseen(
+    made: EstimatedOutcomes, counts: LogCounts, assumed: Assumptions, unseen: Ints
+) -> None:
     if not len(unseen):
         return
     S, A = counts.S, counts.A
@@ -284,7 +286,7 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> bool:
     return not noisy
 
 
-def _paid(made: _Outcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
+def _paid(made: EstimatedOutcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
     """The rewards of outcomes; those given as known take the place of what was seen."""
     if "R" not in assumed.known:
         return made.reward
@@ -335,7 +337,7 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
 def _places(model: LatentMDP, row: Ints, nxt: Ints) -> Ints:
     """Where the model's outcomes are among those it was made from."""
     rows = np.arange(len(model.indptr) - 1)
-    source = rows if model.allowed is None else source_rows(model.allowed, model.M)
+    source = rows if model.allowed is None else substitute_rows(model.allowed, model.M)
     own = np.repeat(source, np.diff(model.indptr)) * model.S + model.next
     key = row * model.S + nxt
     order = np.argsort(key, kind="stable")

@@ -40,7 +40,7 @@ def load_policyx(path: PathLike, model: LatentMDP | None) -> PolicyGraph:
 
     def available(state: Ints, belief: Floats) -> Ints:  # the file does not know which are
         action = choose(state, belief)
-        return np.where(action < 0, action, model.stand_in[state, action])
+        return np.where(action < 0, action, model.substitute[state, action])
 
     return policy_from_beliefs(model, available)
 

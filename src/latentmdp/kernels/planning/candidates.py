@@ -66,7 +66,7 @@ class CandidateGraph(NamedTuple):
     table: Ints  # (power of two,) hash table of nodes; -1: empty
 
 
-class Outcomes(NamedTuple):
+class ObservedOutcomes(NamedTuple):
     """Scratch: the outcomes of an action at a belief, by observation."""
 
     key: Ints  # (n,) of each observation

@@ -24,7 +24,7 @@ from latentmdp.kernels.planning.candidates import (
     WORK,
     CandidateGraph,
     CandidateRows,
-    Outcomes,
+    ObservedOutcomes,
     back_up,
     enter_nodes,
     expand,
@@ -299,10 +299,10 @@ def _reached(graph: CandidateGraph, start: Ints) -> tuple[Ints, tuple[Ints, Ints
     return np.flatnonzero(seen), (np.concatenate(owners), np.concatenate(edges))
 
 
-def _outcomes(widest: int) -> Outcomes:
+def _outcomes(widest: int) -> ObservedOutcomes:
     n, slots = widest + 1, 2 << int(widest).bit_length()
     ints = [np.zeros(n, dtype=np.int64) for _ in range(5)]
-    return Outcomes(
+    return ObservedOutcomes(
         key=ints[0], first=np.zeros(n + 1, dtype=np.int64),
         slot=np.full(slots, -1, dtype=np.int64), where=ints[1], of=ints[2], context=ints[3],
         mass=np.zeros(n),
