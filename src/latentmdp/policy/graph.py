@@ -424,8 +424,8 @@ def fitted(model: LatentMDP, policy: PolicyGraph) -> PolicyGraph:
 
     A policy for `model.time_augmented()` is turned into one for the model's own states.
 
-    A stationary policy in a model with a last step is written out step by step: its node `n` at step `t` is node
-    `t * N + n`.
+    A stationary policy in a model with a last step is written out step by step: its node `n` at
+    step `t` is node `t * N + n`.
     """
     if isinstance(policy, PolicyGraph):
         if is_for_time_augmented(model, policy):

@@ -1,4 +1,4 @@
-"""Stationary policy graphs, whose successors may lead in circles: made, and written out for a number of steps."""
+"""Stationary policy graphs, whose successors may lead in circles; and their form for `H` steps."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from latentmdp.errors import ModelError
 if TYPE_CHECKING:
     from latentmdp.policy.graph import PolicyGraph
 
-MOST_NODES_AND_EDGES = 5 * 10**7  # nodes and successors of a policy for a given horizon
+MOST_NODES = 5 * 10**7  # nodes and successors of a policy for a given horizon
 
 
 def stationary_table(table: ArrayLike) -> "PolicyGraph":
@@ -34,9 +34,9 @@ def stationary_table(table: ArrayLike) -> "PolicyGraph":
 def for_horizon(policy: "PolicyGraph", H: int) -> "PolicyGraph":
     """The same policy for exactly `H` steps: node `n` at step `t` is node `t * N + n`."""
     N, E = policy.N, len(policy.node)
-    if H * (N + E) > MOST_NODES_AND_EDGES:
+    if H * (N + E) > MOST_NODES:
         raise ModelError(
-            f"a stationary policy played for {H} steps must have at most {MOST_NODES_AND_EDGES} nodes and "
+            f"a stationary policy played for {H} steps must have at most {MOST_NODES} nodes and "
             f"successors in all; it would have {H * (N + E)}"
         )
     first = np.arange(H)[:, None] * N
