@@ -42,7 +42,7 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self.observation_space = observation_space(model)
         self.action_space = gym.spaces.Discrete(model.A)
-        self._sampler = Sampler(model)
+        self._sampler, self._stride = Sampler(model), model.stride
         self._renderer = Renderer(model) if render_mode else None
         self._step = -1  # no episode yet
         self._context = self._state = self._reading = 0
@@ -82,13 +82,13 @@ class LatentMDPEnv(gym.Env[Any, Any]):
         if not 0 <= action < self.model.A or action != int(action):
             raise ModelError(f"action must be between 0 and {self.model.A - 1}; it is {action!r}")
         model, a = self.model, int(action)
-        if not model.allowed_at(self._step)[self._state, a]:
+        if model.allowed is not None and not model.allowed_at(self._step)[self._state, a]:
             available = ", ".join(map(str, model.actions_in(self._state, self._step)))
             raise ModelError(
                 f"action {a} must be available in state {self._state}; it is not (available are "
                 f"{available}: see info['action_mask'])"
             )
-        row = model.row(self._step, self._context, self._state, a)
+        row = self._step * self._stride + (self._context * model.S + self._state) * model.A + a
         first, last = model.indptr[row], model.indptr[row + 1]
         u = self.np_random.random()
         i = first + self._sampler.cumulative[first:last].searchsorted(u, side="right")

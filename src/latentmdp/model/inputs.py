@@ -208,6 +208,8 @@ def _check_rewards(
     last, first = last_rewards(sizes, rows, terminal, discount)
     by_step = first > 0
     earlier = rows.reward[:first] if by_step else rows.reward if horizon > 1 else last[:0]
+    if terminal is None:
+        earlier, last = rows.reward, last[:0]
     for reward, begin, where in ((earlier, 0, ""), (last, first, " with what comes after it")):
         if not (reward < 0).any():
             continue

@@ -111,7 +111,10 @@ def number_transitions(place: Ints, reward: Floats, scale: float | None = None) 
 def place_of(sizes: Sizes, row: Ints) -> Ints:
     """The number of `(step, state, action)` of each row, whatever its context."""
     M, S, A = sizes
-    return row // (M * S * A) * (S * A) + row % (S * A)
+    place = row % (S * A)
+    if len(row) and row.max() >= M * S * A:  # the steps have rows of their own
+        place += row // (M * S * A) * (S * A)
+    return place
 
 
 def dense_symbols(sizes: Sizes, rows: Rows) -> Ints:
@@ -248,8 +251,10 @@ def build_rows(
         del order
     key, prob, reward = _add_up(key, prob, reward, observe_rewards)
     several = bool((np.diff(key) == 0).any())  # rewards of one next state and reading
-    row, nxt = np.divmod(key // readings, S)
-    read = key % readings
+    read = None
+    if readings > 1:
+        key, read = np.divmod(key, readings)
+    row, nxt = np.divmod(key, S)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
     if allowed is None:
@@ -260,7 +265,8 @@ def build_rows(
     if allowed is not None:
         indptr, outcome = repeated(allowed, M, indptr)
         row = np.repeat(np.arange(n_rows), np.diff(indptr))
-        nxt, read, prob, reward = nxt[outcome], read[outcome], prob[outcome], reward[outcome]
+        nxt, prob, reward = nxt[outcome], prob[outcome], reward[outcome]
+        read = None if read is None else read[outcome]
     reward = reward + 0.0  # no negative zero
     on_rows = not observe_rewards or constant_in_rows(indptr, reward)
     if not observe_rewards:
@@ -270,8 +276,8 @@ def build_rows(
         of_reward = of_row[row]
     else:
         of_reward = number_transitions(place_of(sizes, row) * S + nxt, reward)
-    symbol = of_reward * readings + read
-    if on_rows and readings == 1:  # one symbol in a row: sorted by next state already
+    symbol = of_reward if read is None else of_reward * readings + read
+    if on_rows and read is None:  # one symbol in a row: sorted by next state already
         return Rows(indptr, nxt, symbol, prob, reward), allowed
     order = np.lexsort((nxt, symbol, row))
     rows = Rows(indptr, nxt[order], symbol[order], prob[order], reward[order])
