@@ -117,9 +117,8 @@ _RENAMED = {"TimedLatentMDP": "LatentMDP"}  # old public names, with a warning
 
 def __getattr__(name: str) -> "Any":
     if name in _RENAMED:
-        from latentmdp.errors import warn_renamed
-
-        warn_renamed(f"latentmdp.{name}", f"latentmdp.{_RENAMED[name]}")
+        errors = import_module("latentmdp.errors")
+        errors.warn_renamed(f"latentmdp.{name}", f"latentmdp.{_RENAMED[name]}")
         return __getattr__(_RENAMED[name])
     if name in _MODULES:
         return import_module(f"latentmdp.{name}")

@@ -123,8 +123,8 @@ def test_processes_only_where_something_is_new(tmp_path, monkeypatch):
         """Notes what it is asked to do."""
 
         def __init__(self, jobs, calls):
-            names = [call.function.partition(":")[2] for call in calls]
-            noted[:] = ["-".join((n, *c.arguments)) for n, c in zip(names, calls, strict=True)]
+            tasks = [call.arguments for call in calls]
+            noted[:] = ["-".join((name.partition(":")[2], *rest)) for name, *rest in tasks]
 
         def __enter__(self):
             return self

@@ -177,6 +177,6 @@ def test_commands_take_them(tmp_path, capsys):
     least = json.loads(said("plan", file, "--minimize", "--gap", "none", "--json").splitlines()[-1])
     assert least["value"] <= best + 1e-9
     assert command(["learn", str(file), "-k", "10"]) == 2
-    assert "model.unrolled" in capsys.readouterr().err
+    assert "model.time_augmented()" in capsys.readouterr().err
     said("plan", file, "--horizon", 1)
     assert command(["plan", str(file), "--horizon", "9"]) == 2

@@ -6,7 +6,6 @@ Every statistical test states its false-alarm rate; seeds are fixed, so a pass s
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 
 import numba
 import numpy as np
@@ -18,6 +17,7 @@ from strategies import random_model, random_policy, seeds
 import latentmdp as lm
 from latentmdp.learning.simulation import Simulator, simulate_counts, simulate_episodes
 from latentmdp.model.counts import Counts
+from latentmdp.policy.graph import POLICY_PARTS
 
 FALSE_ALARM = 1e-4  # of each statistical test
 
@@ -386,7 +386,7 @@ def test_one_compiled_version_for_arrays_from_anywhere() -> None:
 
     model = tiny_model()
     policy = merged_graph(model)
-    by_hand = lm.PolicyGraph(*(np.asfortranarray(getattr(policy, f.name)) for f in fields(policy)))
+    by_hand = lm.PolicyGraph(*(np.asfortranarray(getattr(policy, name)) for name in POLICY_PARTS))
     unpickled: lm.LatentMDP = pickle.loads(pickle.dumps(model))
     for world in (model, unpickled):
         for played in (policy, by_hand, pickle.loads(pickle.dumps(policy)), markov_graph(model)):

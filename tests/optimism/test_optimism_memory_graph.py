@@ -263,7 +263,7 @@ def test_a_graph_begun_anew_is_searched_at_once(monkeypatch):
     monkeypatch.setattr(planner, "_tied", lambda top: asked.append(top) or tied(top))
     assert planner.replan(counts, nothing).kept
     assert not asked
-    planner.looked_at = 0
+    planner.visits_at_solve = 0
     monkeypatch.setattr(planner, "_outdated", lambda counts: True)
     planner.replan(counts, nothing)
     assert len(asked) == 1

@@ -110,7 +110,7 @@ def twin_value(model, visits, policy, delta, scale=1.0, starts=None):
 def exact(model, visits, policy_class, delta, scale):
     """The largest worst-case value of the class, by sets of value vectors."""
     problem = LogProblem(model, visits, delta, None, None, None, None, None, None, scale)
-    optimistic = ConfidenceModel.of(problem.known, problem.counts, problem.rule, problem.setting)
+    optimistic = ConfidenceModel.of(problem.known, problem.counts, problem.rule, problem.constants)
     found = exact_history(optimistic) if policy_class == "history" else exact_markov(optimistic)[0]
     return problem.in_units(found)
 

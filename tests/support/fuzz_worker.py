@@ -36,6 +36,7 @@ from latentmdp.learning.learner import Learner
 from latentmdp.learning.run import Run, load_run
 from latentmdp.learning.session import Session
 from latentmdp.learning.spec import RunSpec
+from latentmdp.policy.graph import POLICY_PARTS
 from latentmdp.report import save_phases
 from latentmdp.report.encode import safe_json
 from latentmdp.report.phases import run_phases
@@ -218,7 +219,7 @@ def use_alpha_vectors(folder, name):
 
 def use_policy(folder, name):
     policy = lm.load_policy(folder / name)
-    parts = {part: getattr(policy, part) for part in policy.__dataclass_fields__}
+    parts = {part: getattr(policy, part) for part in (*POLICY_PARTS, "stationary")}
     assert lm.PolicyGraph.from_arrays(**parts) == policy
     cursor = policy.cursor(0)
     while cursor.observe(policy.S - 1, symbol=0) is not None:

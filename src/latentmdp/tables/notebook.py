@@ -119,7 +119,7 @@ def curves(
     )
 
 
-def model_page(model: LatentMDP) -> str:
+def model_page(model: "LatentMDP") -> str:
     """A summary of a model: its sizes, its grid and its contexts."""
     names = model.context_names or [str(m) for m in range(model.M)]
     shares = model.w.tolist()
