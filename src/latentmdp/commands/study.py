@@ -199,11 +199,11 @@ def _matching(study: "Study", only: str | None) -> dict[str, Any]:
 
 
 def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
-    from latentmdp.experiments.live import in_words
-
     if json:
         print_json(status)
         return
+    from latentmdp.experiments.live import in_words
+
     at_work = " (the study is running)" if status["running"] else ""
     print_text(
         f"{status['done']} of {status['runs']} runs done, {status['failed']} failed, "

@@ -40,7 +40,7 @@ class UnderWayFile:
 
 
 def read_under_way(folder: Path) -> list[dict[str, Any]]:
-    """The tasks in the file, with seconds since their begin and last report; none if damaged."""
+    """The tasks in the file, with seconds since begin and last report; none if it is damaged."""
     now = time.time()
     try:
         tasks = [UnderWay(**entry) for entry in json.loads((folder / FILE).read_bytes())]
