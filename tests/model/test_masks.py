@@ -289,7 +289,7 @@ def test_pomdps_hold_a_duplicate(tmp_path, ending):
 @pytest.mark.parametrize(
     ("allowed", "said"),
     [
-        (np.array([[1, 2]]), r"allowed\[0, 1\] must be true or false; it is 2",
+        (np.array([[1, 2]]), r"allowed\[0, 1\] must be true or false; it is 2"),
         (np.array([["a"]]), "allowed must be true or false; found text"),
         (np.ones((2, 2), dtype=bool), "allowed must have the shape"),
     ],

@@ -31,6 +31,7 @@ from latentmdp.learning.run import load_run
 from latentmdp.report.fit_page import write_fit_page
 from latentmdp.runtime import compile as _ahead
 from latentmdp.runtime.interrupts import StopRequest
+from latentmdp.runtime.progress import UnderWay
 from latentmdp.runtime.sealed import Sealing, sealed_folder
 
 OLD = lm.make("bandit:arms=2,contexts=2,horizon=2,seed=0")
@@ -202,6 +203,9 @@ class InThisProcess:
         task, self.task = self.task, None
         return [] if task is None else [(task, perform(task))]
 
+    def under_way(self):
+        return [UnderWay("an-earlier-run", "process 1", 0.0, 0.0, "begun")]
+
     def stop(self):
         pass
 
@@ -253,6 +257,7 @@ class WholeStudy:
             self.expected = table
         pd.testing.assert_frame_equal(table, self.expected)
         assert len(lm.load_runs(study.folder)) == 2
+        assert not list(study.folder.glob("under_way.*"))
 
 
 class Converted:

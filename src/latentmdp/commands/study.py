@@ -202,11 +202,20 @@ def _report(study: "Study", status: dict[str, Any], json: bool) -> None:
     if json:
         print_json(status)
         return
+    from latentmdp.experiments.live import in_words
+
     at_work = " (the study is running)" if status["running"] else ""
     print_text(
         f"{status['done']} of {status['runs']} runs done, {status['failed']} failed, "
         f"{status['left']} left{at_work}; saved in {status['folder']}"
     )
+    for task in status["under_way"][:MOST_LISTED]:
+        print_text(
+            f"under way: {task['id']} for {in_words(task['seconds'])} ({task['worker']}); "
+            f"last report {in_words(task['silent_seconds'])} ago: {task['progress']}"
+        )
+    if (more := len(status["under_way"]) - MOST_LISTED) > 0:
+        print_text(f"and {more} more under way (--json lists all)")
     if len(status["versions"]) > 1:
         print_text(f"runs of different versions: {'; '.join(status['versions'])}")
     for name, word in (("failures", "failed"), ("damaged", "damaged")):

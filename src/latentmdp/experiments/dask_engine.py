@@ -11,18 +11,21 @@ import json
 import logging
 import math
 import os
+import platform
 import time
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from latentmdp.errors import ModelError
 from latentmdp.experiments.study_run import Plain
 from latentmdp.experiments.tasks import perform
 from latentmdp.runtime.files import reason, refusal
 from latentmdp.runtime.interrupts import interrupts_held
+from latentmdp.runtime.progress import UnderWay, at_intervals
 from latentmdp.runtime.workers import MOST_DEATHS, STOP_SECONDS, Finished, died, overdue
 
 CONNECT_SECONDS = 20.0
@@ -30,12 +33,23 @@ LOOPBACK = "127.0.0.1"  # a cluster on this machine is not visible from others
 WORKERS_SECONDS = 1.0  # between looks at how many workers there are
 
 
-def perform_text(text: str) -> str:
-    """Do a task on a worker, JSON to JSON; it stops at its time limit."""
+def perform_text(text: str, topic: str) -> str:
+    """Do a task on a worker, JSON to JSON; it stops at its time limit.
+
+    Its reports are events of the topic, to which the driver subscribes.
+    """
+    from distributed import get_worker
+
     os.environ["LATENTMDP_QUIET"] = "1"
     task, begun = json.loads(text), time.monotonic()
+    process = f"process {os.getpid()} on {platform.node()}"
+
+    def send(progress: str) -> None:
+        report = {"key": task["key"], "process": process, "progress": progress}
+        get_worker().log_event(topic, report)  # Dask adds a key `worker` of its own
+
     limit = math.inf if task.get("time_limit") is None else task["time_limit"]
-    outcome = perform(task, lambda: time.monotonic() - begun > limit)
+    outcome = perform(task, lambda: time.monotonic() - begun > limit, at_intervals(send))
     if outcome["state"] == "stopped":
         outcome = overdue(task, time.monotonic() - begun)
     return json.dumps(outcome)
@@ -114,6 +128,9 @@ class DaskEngine:
         # results are fetched in the background; if their worker died, that takes a while
         self._over = as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._tasks: dict[Any, Plain] = {}
+        self._under_way: dict[str, UnderWay] = {}  # by a task's key
+        self._topic = f"latentmdp-{uuid4().hex}"
+        self._client.subscribe_topic(self._topic, self._take_report)
         self._threads, self._looked_at = 0, 0.0
         # by a task's key: the worker where it was first seen, and when
         self._begun: dict[str, tuple[str, float]] = {}
@@ -131,9 +148,11 @@ class DaskEngine:
     def submit(self, task: Plain) -> None:
         """Begin a task."""
         future = self._client.submit(
-            perform_text, json.dumps(task), key=f"{task['id']}-{time.monotonic_ns()}", pure=False
-        )
+            perform_text, json.dumps(task), self._topic,
+            key=f"{task['id']}-{time.monotonic_ns()}", pure=False,
+        )  # fmt: skip
         self._tasks[future] = task
+        self._under_way[task["key"]] = UnderWay(task["id"], "a Dask worker")
         self._limited |= task["time_limit"] is not None
         self._over.add(future)
 
@@ -156,6 +175,7 @@ class DaskEngine:
             if future not in self._tasks:  # it was given up
                 continue
             task = self._tasks.pop(future)
+            del self._under_way[task["key"]]
             self._begun.pop(future.key, None)
             error = result[1] if isinstance(result, tuple) else result
             if isinstance(result, str):
@@ -171,6 +191,17 @@ class DaskEngine:
                 )
             future.release()
         return found
+
+    def under_way(self) -> list[UnderWay]:
+        """Tasks that workers have."""
+        return [self._under_way[task["key"]] for task in self._tasks.values()]
+
+    def _take_report(self, event: Any) -> None:
+        """Called by the client's thread; a late report may be of a task that is over."""
+        _, report = event
+        task = self._under_way.get(report["key"])
+        if task is not None:
+            task.update(report["progress"], report["process"])
 
     def _end_overdue(self) -> list[Finished]:
         """Replace the workers of tasks that did not stop at their time limit.
@@ -194,7 +225,7 @@ class DaskEngine:
                 self._begun[future.key] = worker, now
             seconds = now - self._begun[future.key][1]
             if seconds > task["time_limit"] + STOP_SECONDS:
-                del self._tasks[future], self._begun[future.key]
+                del self._tasks[future], self._begun[future.key], self._under_way[task["key"]]
                 self._client.cancel([future], force=True)
                 self._replace(worker)
                 found.append((task, overdue(task, seconds)))

@@ -20,12 +20,17 @@ from latentmdp.learning.session import Session
 from latentmdp.learning.spec import RunSpec
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.graph import PolicyGraph
+from latentmdp.runtime.progress import Report
 
 
-def optimum(task: Plain) -> Plain:
+def optimum(task: Plain, report: Report) -> Plain:
     """Plan the optimum that regret is measured against, with a fixed amount of work."""
     spec = RunSpec(policy_class=task["content"]["policy_class"])
-    found = find_optimal(_model(task), spec)
+
+    def progress(seconds: float, work: int, lower: float, upper: float) -> None:
+        report(f"planning: {lower:.6g} to {upper:.6g}")
+
+    found = find_optimal(_model(task), spec, progress=progress)
     lower, upper = found.bounds
     if task["with_policy"]:
         assert found.policy is not None
@@ -35,7 +40,7 @@ def optimum(task: Plain) -> Plain:
     return {"state": "done", "result": {"lower": lower, "upper": upper}}
 
 
-def learn(task: Plain, stop: Callable[[], bool]) -> Plain:
+def learn(task: Plain, stop: Callable[[], bool], report: Report) -> Plain:
     """Learn from the beginning or from a checkpoint; save one if asked to stop."""
     content = dict(task["content"])
     if "python" in content:
@@ -51,7 +56,11 @@ def learn(task: Plain, stop: Callable[[], bool]) -> Plain:
             policy = _policy(task, spec, model)
             run = begin(model, spec, tuple(task["optimal"]), policy, task["seconds_optimal"])
         first = run.episodes
-        run = play(run, stop, checkpoint.save, every=task["checkpoint_seconds"])
+
+        def show(session: Session) -> None:
+            report(f"episode {session.done} of {session.target}")
+
+        run = play(run, stop, checkpoint.save, show, every=task["checkpoint_seconds"])
         if not run.complete:
             checkpoint.save(run)
             return {"state": "stopped", "result": {}}

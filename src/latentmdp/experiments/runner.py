@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from latentmdp.errors import ModelError
 from latentmdp.experiments.store import Optimum, Store, policy_file
 from latentmdp.experiments.study_run import KEY_LENGTH, Plain, StudyRun
+from latentmdp.experiments.under_way import UnderWayFile
 from latentmdp.runtime.interrupts import StopRequest
 from latentmdp.runtime.workers import Engine, drive
 
@@ -88,8 +89,13 @@ class Runner:
     def run(self) -> None:
         """Do all runs that are not over. Ctrl-C stops the workers, which save checkpoints."""
         self._remove_leftovers()
-        with closing(self._engine):
-            work = drive(self._engine, self._begin_task, self._stop, self._listener.look)
+        with closing(self._engine), closing(UnderWayFile(self._folder)) as file:
+
+            def look() -> None:
+                file.write(self._engine.under_way())
+                self._listener.look()
+
+            work = drive(self._engine, self._begin_task, self._stop, look)
             for task, outcome in work:
                 self._take(task, outcome)
         if self._stop.is_set():

@@ -30,6 +30,7 @@ from latentmdp.experiments.study_run import (
     open_gap_of,
 )
 from latentmdp.experiments.tasks import PERFORM
+from latentmdp.experiments.under_way import read_under_way
 from latentmdp.formats import save
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.model.units import NORMALISED, USER, Conversion
@@ -110,7 +111,9 @@ class Study:
     def status(self, only: str | None = None) -> Plain:
         """Counts of runs, the failures and their reasons, whether a driver is running.
 
-        `damaged` lists the parts of the database that are not as they were written.
+        `under_way` lists the tasks that workers have, with the seconds since each began and since
+        its last progress report; `damaged` the parts of the database that are not as they were
+        written.
         """
         counts = {"runs": 0, "done": 0, "failed": 0}
         failed: list[Plain] = []
@@ -126,8 +129,10 @@ class Study:
                 if row.state == "failed":
                     failed.append({"id": run.id, "error": row.result["error"]})
         left = counts["runs"] - counts["done"] - counts["failed"]
+        running = is_held(self.folder)
         return {
-            **counts, "left": left, "seconds": seconds, "running": is_held(self.folder),
+            **counts, "left": left, "seconds": seconds, "running": running,
+            "under_way": read_under_way(self.folder) if running else [],
             "failures": failed, "versions": sorted(versions), "folder": str(self.folder),
             "damaged": [{"id": one.what, "error": one.reason} for one in self._damage()],
         }  # fmt: skip

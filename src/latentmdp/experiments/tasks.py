@@ -31,6 +31,7 @@ from latentmdp.experiments.sources import find_function
 from latentmdp.experiments.store import TroubleError
 from latentmdp.experiments.stored_rows import check_result, check_text
 from latentmdp.experiments.study_run import Plain, stream_of
+from latentmdp.runtime.progress import Report
 
 PERFORM = f"{__name__}:perform"  # for workers
 Stop = Callable[[], bool]
@@ -38,11 +39,14 @@ MOST_WORDS = 2000  # characters that are kept of a failure
 RESERVED = ("id", "task", "seed", "seconds", "units")  # columns that a task's results cannot have
 
 
-def perform(task: Plain, stop: Stop = lambda: False) -> Plain:
+def perform(
+    task: Plain, stop: Stop = lambda: False, report: Report = lambda progress: None
+) -> Plain:
     """Do a task. Errors are outcomes, not exceptions."""
     started = time.perf_counter()
     try:
-        outcome = _done(task, stop)
+        report("begun")
+        outcome = _done(task, stop, report)
     except TroubleError as error:
         outcome = {"state": "trouble", "result": {"error": str(error)}}
     except ModelError as error:
@@ -69,16 +73,16 @@ def made_by() -> Plain:
     return found | {"machine": platform.node(), "system": f"{sys.platform} {platform.machine()}"}
 
 
-def _done(task: Plain, stop: Stop) -> Plain:
+def _done(task: Plain, stop: Stop, report: Report) -> Plain:
     if task["kind"] == "call":
         return _call(task)
     from latentmdp.experiments import learners  # loads the kernels
 
     if task["kind"] == "optimum":
-        return learners.optimum(task)
+        return learners.optimum(task, report)
     if task["kind"] == "continue":
         return learners.continue_run(task, stop)
-    return learners.learn(task, stop)
+    return learners.learn(task, stop, report)
 
 
 def _call(task: Plain) -> Plain:

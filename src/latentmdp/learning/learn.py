@@ -19,6 +19,7 @@ from latentmdp.model.latent_mdp import LatentMDP, refuse_steps
 from latentmdp.optimism.given import check_learnable
 from latentmdp.optimism.settings import SEARCH, SearchEffort
 from latentmdp.planning.plan import Plan, check_made_for, plan_whole
+from latentmdp.planning.search_result import Progress
 
 if TYPE_CHECKING:
     from latentmdp.policy.graph import PolicyGraph
@@ -138,12 +139,14 @@ def checked(spec: RunSpec, model: LatentMDP) -> RunSpec:
     return spec
 
 
-def find_optimal(model: LatentMDP, spec: RunSpec, optimal: Any = None) -> Optimum:
+def find_optimal(
+    model: LatentMDP, spec: RunSpec, optimal: Any = None, progress: Progress | None = None
+) -> Optimum:
     """Bounds on the optimum of the class that learns, from `optimal` or planned."""
     started = time.perf_counter()
     policy, history_value = None, None
     if optimal is None:
-        optimal, history_value = _plan_optimum(model, spec.policy_class)
+        optimal, history_value = _plan_optimum(model, spec.policy_class, progress)
     if isinstance(optimal, Plan):
         check_made_for(optimal, model, "optimal")
         if optimal.policy_class != spec.policy_class:
@@ -159,13 +162,17 @@ def find_optimal(model: LatentMDP, spec: RunSpec, optimal: Any = None) -> Optimu
     return Optimum((lower, upper), policy, time.perf_counter() - started, history_value)
 
 
-def _plan_optimum(model: LatentMDP, policy_class: str) -> tuple[Plan, float | None]:
+def _plan_optimum(
+    model: LatentMDP, policy_class: str, progress: Progress | None
+) -> tuple[Plan, float | None]:
     """The optimum by fixed amounts of work, and `history_value`.
 
     Where the Markov optimum stays open, policies with memory bound it from above (also those that
     do not see rewards, which Markov policies do not look at).
     """
-    limits: dict[str, Any] = {"gap": None, "time_limit": None, "memory_limit": OPTIMAL_MEMORY}
+    limits: dict[str, Any] = {
+        "gap": None, "time_limit": None, "memory_limit": OPTIMAL_MEMORY, "progress": progress,
+    }  # fmt: skip
     found = plan_whole(model, policy_class, work_limit=OPTIMAL_WORK[policy_class], **limits)
     if policy_class != "markov" or found.status == "optimal":
         return found, None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from latentmdp.errors import ModelError
 from latentmdp.runtime.files import reason
+from latentmdp.runtime.progress import Report
 from latentmdp.runtime.worker import find_function
 from latentmdp.runtime.workers import KEPT_OUTPUT, LOOK_SECONDS, Plain, Processes, failed
 
@@ -23,7 +24,9 @@ class Calls:
 
     def __init__(self, jobs: int, calls: Sequence[Call]) -> None:
         self._workers = Processes(jobs, f"{__name__}:perform", most_deaths=1)
-        self._waiting = deque({"key": str(i), **calls[i]._asdict()} for i in range(len(calls)))
+        self._waiting = deque(
+            {"key": str(i), "id": str(i), **calls[i]._asdict()} for i in range(len(calls))
+        )
         self._unfinished = len(calls)
 
     def __enter__(self) -> "Calls":
@@ -54,7 +57,7 @@ class Calls:
             look()
 
 
-def perform(task: Plain, stop: Callable[[], bool]) -> Plain:
+def perform(task: Plain, stop: Callable[[], bool], report: Report) -> Plain:
     """In a worker: call the function of a task."""
     try:
         return {"state": "done", "result": find_function(task["function"])(*task["arguments"])}

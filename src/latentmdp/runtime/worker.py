@@ -1,4 +1,4 @@
-"""The process of a worker: one JSON line per task on standard input, one per outcome on output.
+"""The process of a worker: JSON lines, tasks on standard input, reports and outcomes on output.
 
 It does not import the `__main__` of the program that started it, so scripts need no guard and
 notebooks work.
@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 from latentmdp.runtime.interrupts import StopRequest, ignore_interrupts
+from latentmdp.runtime.progress import at_intervals
 
 # a worker is started with this; arguments: the paths of modules, and the function that does a task
 PROGRAM = (
@@ -38,7 +39,8 @@ def main(name: str) -> None:
     _send(channel, {"ready": os.getpid()})
     while (task := tasks.next()) is not None:
         _clear_output()
-        _send(channel, perform(task, stop.is_set))
+        report = at_intervals(lambda progress: _send(channel, {"progress": progress}))
+        _send(channel, perform(task, stop.is_set, report))
 
 
 def _send(channel: TextIO, message: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 An engine takes tasks while `free` is above 0 and gives back each with its outcome, in any order:
 `Processes` on this machine; Dask's cluster is in `experiments/dask_engine.py`. A task is a
-dictionary with a `key`, an outcome one with a `state`, and a `result` that has an `error` where the
-state is `failed`.
+dictionary with a `key` and an `id`, an outcome one with a `state`, and a `result` that has an
+`error` where the state is `failed`. Workers may report progress, which `under_way` gives.
 
 A worker that dies is replaced and its task done again; a task whose worker died `most_deaths`
 times is given back as failed, with the end of what the worker printed. A task with a `time_limit`
@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 from latentmdp.errors import ModelError
 from latentmdp.runtime.interrupts import StopRequest, interrupts_held
+from latentmdp.runtime.progress import UnderWay
 from latentmdp.runtime.worker import PROGRAM
 
 MOST_DEATHS = 3  # of workers at one task
@@ -51,6 +52,9 @@ class Engine(Protocol):
 
     def finished(self, seconds: float) -> list[Finished]:
         """Tasks that are over, after waiting so long for one at most."""
+
+    def under_way(self) -> list[UnderWay]:
+        """Tasks that workers have, each with its last report."""
 
     def stop(self) -> None:
         """Ask all tasks to stop, leaving checkpoints."""
@@ -116,8 +120,8 @@ def failed(text: str, seconds: float = 0.0) -> Plain:
 class Processes:
     """Processes on this machine, each at one task, started when there is work.
 
-    `perform`, the function `module:name`, makes the outcome from a task and a function that says
-    whether to stop.
+    `perform`, the function `module:name`, makes the outcome from a task, a function that says
+    whether to stop, and one that reports progress.
     """
 
     def __init__(
@@ -165,7 +169,10 @@ class Processes:
             worker.begun = time.monotonic()
             return []
         task = worker.task
-        assert task is not None, "an outcome comes after its task"
+        assert task is not None, "reports and outcomes come after their task"
+        if "progress" in message:
+            worker.under_way.update(message["progress"])
+            return []
         self._deaths.pop(task["key"], None)
         if worker.told_to_stop and not self._stopping:
             seconds = worker.seconds
@@ -215,6 +222,10 @@ class Processes:
             return []
         return [(worker.task, died(words, self._most_deaths))]
 
+    def under_way(self) -> list[UnderWay]:
+        """Tasks that workers have."""
+        return [worker.under_way for worker in self._workers if worker.task is not None]
+
     def stop(self) -> None:
         """Ask all tasks to stop."""
         self._stopping = True
@@ -239,6 +250,7 @@ class _Worker:
 
     def __init__(self, inbox: "queue.SimpleQueue[Any]", perform: str) -> None:
         self.task: Plain | None = None
+        self.under_way: UnderWay  # its task, or the last one
         self.ready, self.told_to_stop = False, False
         self.begun = time.monotonic()  # when it could begin its task
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
@@ -264,6 +276,7 @@ class _Worker:
 
     def begin(self, task: Plain) -> None:
         self.task, self.begun = task, time.monotonic()
+        self.under_way = UnderWay(task["id"], f"process {self.process.pid}")
         self.send({"task": task})
 
     def tell_to_stop(self) -> None:
