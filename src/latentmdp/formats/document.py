@@ -62,11 +62,11 @@ def model_document(model: LatentMDP, *, dense: bool) -> dict[str, Any]:
         document = {"P": model.P, "R": model.R}
     else:
         document = sparse_rows(model)
-    document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
-    document["observe_rewards"] = model.observe_rewards
     for key in ("allowed", "terminal"):
         if getattr(model, key) is not None:
             document[key] = getattr(model, key)
+    document |= {"w": model.w, "nu": model.nu, "H": model.H, "discount": model.discount}
+    document["observe_rewards"] = model.observe_rewards
     if model.return_limit is not None:
         document["max_return"] = model.return_limit
     if (model.reward_scale, model.reward_shift) != (1.0, 0.0):

@@ -1,6 +1,7 @@
 """What the tree searches with and without a last step have in common: when a finer grid is due."""
 
 from abc import ABC, abstractmethod
+from math import exp, inf, log
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class GrowingTree(ABC):
         )
         plant_tree(self.tree, start.state, start.belief)
         self.refine_at = NEVER  # work; with one context the coarsest grid is exact already
+        self.refined: tuple[int, float] = (1, 0.0)  # work and gap when the last grid was built
+        self.extended = False  # whether the next grid was put off once
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -73,7 +76,7 @@ class GrowingTree(ABC):
                 if larger is None:
                     return "memory"
                 self.tree = larger
-            elif work >= self.refine_at:
+            elif work >= self.refine_at and not self._nearly_done(work, allowed):
                 self._grid_is_due(allowed, budget, memory)
                 return "paused"
             elif work >= stop:
@@ -91,6 +94,27 @@ class GrowingTree(ABC):
     def _next_work(self) -> int:
         """The work of the next finer grid."""
 
+    def _nearly_done(self, work: int, allowed: Allowed) -> bool:
+        """Whether the tree alone should close the gap for less than half the work of the next grid.
+
+        If so, the grid is put off until the tree had 1.5 times the work that it should need; this
+        is done once per grid. The gap is expected to fall like a power of the work, as it did since
+        the last grid.
+        """
+        low, high = self.bounds
+        begun, gap = self.refined
+        falls = work > begun and gap > high - low > 0.0
+        power = log(gap / (high - low)) / log(work / begun) if falls else 0.0
+        needed = log((high - low) / max(allowed.gap(high), 1e-300))  # > 0: it is not closed yet
+        more = work * (exp(needed / power) - 1) if needed < power else inf
+        if self.extended or more > 0.5 * self._next_work():
+            return False
+        self.extended, self.refine_at = True, work + int(1.5 * more) + 1
+        return True
+
     def _schedule_grid(self) -> None:
-        """The next grid is due when the tree has cost as much."""
-        self.refine_at = int(self.tree.used[WORK_UNITS]) + self._next_work()
+        """The next grid is due when the tree has cost as much; remember work and gap of now."""
+        low, high = self.bounds
+        work = int(self.tree.used[WORK_UNITS])
+        self.refined, self.extended = (max(work, 1), high - low), False
+        self.refine_at = work + self._next_work()
