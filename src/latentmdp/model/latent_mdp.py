@@ -9,6 +9,8 @@ the reading, if the model has readings: `symbol = reward's number * readings + r
 Rows may depend on the step: then each step has rows of its own.
 """
 
+from __future__ import annotations  # so that help() shows the names of types
+
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -179,7 +181,7 @@ class LatentMDP(RowViews, InUnits):
         max_return: float | None = 1.0,
         normalize_rows: bool | float = False,
         **labels: Unpack[Labels],
-    ) -> "LatentMDP":
+    ) -> LatentMDP:
         """The constructor under its older name; `normalize` is `normalize_rows`."""
         repairs, model = Repairs(normalize_rows or normalize), cls.__new__(cls)
         options = Z, allowed, terminal, observe_rewards, discount, max_return
@@ -212,7 +214,7 @@ class LatentMDP(RowViews, InUnits):
         normalize: bool | float = False,
         normalize_rows: bool | float = False,
         **labels: Unpack[Labels],
-    ) -> "LatentMDP":
+    ) -> LatentMDP:
         """From one entry per outcome, in any order; repeated outcomes add up.
 
         The numbers of contexts and states are those of `nu (M, S)`, or of `w (M,)` and `nu (S,)`;
@@ -240,7 +242,7 @@ class LatentMDP(RowViews, InUnits):
     @classmethod
     def from_frame(
         cls,
-        frame: "pd.DataFrame",
+        frame: pd.DataFrame,
         horizon: float,
         *,
         w: Any = None,
@@ -257,7 +259,7 @@ class LatentMDP(RowViews, InUnits):
         step: str | None = "step",
         reading: str | None = "reading",
         **options: Any,
-    ) -> "LatentMDP":
+    ) -> LatentMDP:
         """From a pandas DataFrame with one row per outcome; `to_frame` is the way back.
 
         `context`, `state`, ..., `first` are the names of its columns. Contexts, states and actions
@@ -340,14 +342,14 @@ class LatentMDP(RowViews, InUnits):
                 array.flags.writeable = False
         self.__dict__.update(fields)
 
-    def with_fields(self, **fields: Any) -> "LatentMDP":
+    def with_fields(self, **fields: Any) -> LatentMDP:
         """A copy with other values of some fields, which need no check."""
         copy = LatentMDP.__new__(LatentMDP)
         copy.__dict__.update({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         copy.__dict__.update(fields)
         return copy
 
-    def replace(self, **changes: Any) -> "LatentMDP":
+    def replace(self, **changes: Any) -> LatentMDP:
         """A copy with other weights, first states, horizon, discount, terminal rewards or labels.
 
         Also with another `observe_rewards`, `max_return` or `allowed`. Checked again. Unless
@@ -387,7 +389,7 @@ class LatentMDP(RowViews, InUnits):
         assert self.allowed is not None
         return self.allowed.reshape(self.steps, self.S, self.A)
 
-    def from_step(self, step: int) -> "LatentMDP":
+    def from_step(self, step: int) -> LatentMDP:
         """The rest of the episode, from a step on, as a model of its own; first states stay."""
         if step == 0 or is_infinite(self.horizon):
             return self
@@ -439,7 +441,7 @@ class LatentMDP(RowViews, InUnits):
             )
         return mine if np.array_equal(wanted, before) else wanted
 
-    def normalized(self) -> "LatentMDP":
+    def normalized(self) -> LatentMDP:
         """A copy with rewards shifted to be non-negative and scaled to totals of at most 1.
 
         Remembers both (`reward_scale`, `reward_shift`): `in_user_units` turns values back,
@@ -470,7 +472,7 @@ class LatentMDP(RowViews, InUnits):
             self.reward_scale * scale, self.reward_shift + self.reward_scale * shift,
         )  # fmt: skip
 
-    def denormalized(self) -> "LatentMDP":
+    def denormalized(self) -> LatentMDP:
         """A copy with the rewards as they were before `normalized()`, up to rounding."""
         if not self.units:
             return self
@@ -485,7 +487,7 @@ class LatentMDP(RowViews, InUnits):
         limit: float | None,
         scale: float,
         shift: float,
-    ) -> "LatentMDP":
+    ) -> LatentMDP:
         """A copy with other rewards and units; symbols stay."""
         labels: dict[str, Any] = {name: getattr(self, name) for name in LABELS}
         labels |= {"reward_scale": scale, "reward_shift": shift}
@@ -496,7 +498,7 @@ class LatentMDP(RowViews, InUnits):
         )  # fmt: skip
         return copy
 
-    def negated(self) -> "LatentMDP":
+    def negated(self) -> LatentMDP:
         """The model with every reward negated; observations keep their symbols.
 
         A policy of one is a policy of the other, with the negative value: to minimise costs is to
@@ -520,10 +522,10 @@ class LatentMDP(RowViews, InUnits):
         return Conversion(self.reward_scale, self.reward_shift * steps)
 
     @cached_property
-    def _unmasked(self) -> "LatentMDP":
+    def _unmasked(self) -> LatentMDP:
         return self.with_fields(allowed=None)
 
-    def unmasked(self) -> "LatentMDP":
+    def unmasked(self) -> LatentMDP:
         """The same rows with all actions available: for searches.
 
         An unavailable action is there a copy of the first available one of its state, so no value
@@ -533,7 +535,7 @@ class LatentMDP(RowViews, InUnits):
 
     # ------------------------------------------------------------------ other forms
 
-    def rewards_in_state(self) -> "LatentMDP":
+    def rewards_in_state(self) -> LatentMDP:
         """The same problem with the last reward in the state: one that learning takes.
 
         Where a next state comes with several rewards, it becomes several states, one for each.
@@ -541,7 +543,7 @@ class LatentMDP(RowViews, InUnits):
         """
         return rewards_in_state(self)
 
-    def time_augmented(self) -> "LatentMDP":
+    def time_augmented(self) -> LatentMDP:
         """The same problem with the step in the state: one that learning takes.
 
         `(step, state)` becomes the state `step * S + state`; terminal rewards become part of those
@@ -550,12 +552,12 @@ class LatentMDP(RowViews, InUnits):
         return time_augmented(self)
 
     @property
-    def unrolled(self) -> "LatentMDP":
+    def unrolled(self) -> LatentMDP:
         """The older name of `time_augmented()`."""
         warn_renamed("model.unrolled", "model.time_augmented()")
         return self.time_augmented()
 
-    def mean_over_steps(self) -> "LatentMDP":
+    def mean_over_steps(self) -> LatentMDP:
         """What pictures show: each row averaged over the steps, rewards hidden."""
         if self.steps == 1:
             return self
@@ -585,7 +587,7 @@ class LatentMDP(RowViews, InUnits):
             "reading": self.reading[listed],
         }  # fmt: skip
 
-    def to_frame(self, names: bool = True) -> "pd.DataFrame":
+    def to_frame(self, names: bool = True) -> pd.DataFrame:
         """One row per outcome: `context, state, action, next_state, probability, reward`, and
         `weight` (of the context) and `first` (of the state as the first one, given the context).
 
@@ -597,7 +599,7 @@ class LatentMDP(RowViews, InUnits):
 
         return model_frame(self, names)
 
-    def describe(self) -> "Description":
+    def describe(self) -> Description:
         """Sizes, largest totals and where contexts differ; `str()` of it is for people."""
         from latentmdp.tables.describe import describe
 

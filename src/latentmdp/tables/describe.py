@@ -60,7 +60,8 @@ class Description:
             f"{self.rows} rows, {self.outcomes} outcomes, at most Gamma = {self.Gamma} per row",
             *self._availability(),
             f"rewards {where}, {kind}; total reward of an episode by context: {self._totals()}",
-            f"transitions differ at {self._places(self.transitions_differ)}",
+            f"transitions{' or readings' * (self.readings > 1)} differ at "
+            f"{self._places(self.transitions_differ)}",
             f"rewards differ at {self._places(self.rewards_differ)}",
             f"first states {'differ' if self.first_states_differ else 'do not differ'}",
         ]
