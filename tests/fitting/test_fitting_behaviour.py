@@ -60,7 +60,8 @@ def episodes_of(log, A=2):
     column = {name: log[name].to_numpy() for name in log}
     return Episodes(
         np.append(first, len(log)), column["episode"][first], column["context"][first],
-        np.zeros(n), column["state"], column["action"], column["reward"], column["next_state"], {},
+        np.zeros(n), column["state"], column["action"], column["reward"], column["next_state"],
+        np.zeros(len(log), dtype=int), {},
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_counts_by_hand():
     part = Episodes(
         np.array([0, 2, 3]), np.array([0, 1]), np.array([-1, -1]), np.array([OPEN, ENDED]),
         np.array([0, 1, 0]), np.array([0, 0, 1]), np.array([0.0, 0.0, 1.0]),
-        np.array([1, -1, -1]), {},
+        np.array([1, -1, -1]), np.zeros(3, dtype=int), {},
     )  # fmt: skip
     data = episode_counts([part], 2, 2)
     assert data.counts.toarray().tolist() == [[1, 1, 0], [1, 0, 1]]
@@ -88,7 +88,7 @@ def test_many_different_rewards_are_noise(rewards, outcomes):
     n = rewards
     part = Episodes(
         np.arange(n + 1), np.arange(n), np.full(n, -1), np.full(n, OPEN), np.zeros(n, dtype=int),
-        np.zeros(n, dtype=int), np.arange(n) / n, np.zeros(n, dtype=int), {},
+        np.zeros(n, dtype=int), np.arange(n) / n, *np.zeros((2, n), dtype=int), {},
     )  # fmt: skip
     assert episode_counts([part], 1, 1).counts.shape[1] == 1 + outcomes
 

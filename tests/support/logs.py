@@ -62,8 +62,10 @@ def random_log(rng, *, next_state=None, marks=None, closing=None):
     return frame.drop(columns=drop)
 
 
-def slow_counts(frame):
+def slow_counts(frame, reading=None):
     """`(Counter of (context, state, action, next), Counter of (context, first state))`, by name.
+
+    With the column of a `reading`, that is the fifth part of a key.
 
     Reads a clean log row by row, as docs/how_to_fit.md says that it is understood.
     """
@@ -94,5 +96,6 @@ def slow_counts(frame):
                     nxt = "(end)"
                 if nxt is None:
                     continue
-            moves[r["context"], r["state"], r["action"], nxt] += 1
+            read = () if reading is None else (str(r[reading]),)
+            moves[(r["context"], r["state"], r["action"], nxt, *read)] += 1
     return moves, starts

@@ -34,6 +34,7 @@ def fit_command(
     next_state: option.NextState = None,
     terminated: option.Terminated = None,
     truncated: option.Truncated = None,
+    reading: option.Reading = None,
     horizon: Annotated[
         int | None,
         option.whole("--horizon H", "Steps of an episode (default: those of the longest)."),
@@ -166,7 +167,7 @@ def fit_command(
             warnings.simplefilter("ignore", MixtureWarning)  # the summary has it
             found = fit(
                 table, **columns, horizon=horizon, prior=prior, unseen=unseen, contexts=contexts,
-                holdout=holdout,
+                reading=reading, holdout=holdout,
                 observe_rewards=None if hidden_rewards is None else not hidden_rewards,
                 discount=discount, rewards=rewards, total_range=total_range,
             )  # fmt: skip
@@ -179,7 +180,7 @@ def fit_command(
                 found, objective, time_limit=time_limit, progress=say, min_visits=min_visits,
                 delta=delta, reward_range=reward_range,
             )  # fmt: skip
-            if holdout:
+            if holdout and found.model.readings == 1:
                 say("estimating the value from the episodes held out")
                 decision = replace(
                     decision,

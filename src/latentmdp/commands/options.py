@@ -143,6 +143,10 @@ NextState = Annotated[
 Terminated = Annotated[
     str | None, new("--terminated COLUMN", "Column that is true where an episode really ended.")
 ]
+Reading = Annotated[
+    str | None,
+    new("--reading COLUMN", "Column with what was read besides the next state: a noisy test."),
+]
 Truncated = Annotated[
     str | None, new("--truncated COLUMN", "Column that is true where an episode was cut off.")
 ]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from latentmdp.fitting.summary import Summary
     from latentmdp.policy.graph import PolicyGraph
 
-KNOWN = ("contexts", "states", "actions", *ARRAYS)
+NAMED = ("contexts", "states", "actions", "readings")
+KNOWN = (*NAMED, *ARRAYS)
 GUESSED = (
     "contexts that nobody wrote down were guessed from the episodes (a mixture of MDPs, by EM): "
     "nothing guarantees that they are the true ones, and intervals take the guesses as facts"
@@ -48,7 +49,7 @@ class Fit:
     """What a log says: a model, the counts behind it, and how sure one can be.
 
     `model` is the posterior mean (maximum likelihood with `prior=0`), `names` has the names of
-    `contexts`, `states` and `actions` by number.
+    `contexts`, `states` and `actions` by number, and of `readings` where the log has some.
     """
 
     model: LatentMDP
@@ -132,7 +133,8 @@ class Fit:
         m = self.model
         return (
             f"Fit({self.episodes:,} episodes, {self.rows:,} rows: {m.M} contexts, {m.S} states, "
-            f"{m.A} actions, horizon {m.H}, prior {self.assumed.prior:g}; the log's own episodes "
+            f"{m.A} actions, {f'{m.readings} readings, ' if m.readings > 1 else ''}"
+            f"horizon {m.H}, prior {self.assumed.prior:g}; the log's own episodes "
             f"earned {self.log_value}){f'. {self.verdict}' if self.verdict else ''}"
         )
 
@@ -153,6 +155,7 @@ def fit(
     known: Mapping[str, Any] | None = None,
     contexts: int | None = None,
     *,
+    reading: str | None = None,
     holdout: float = 0.0,
     duplicates: str = "refuse",
     strip: bool = False,
@@ -181,6 +184,9 @@ def fit(
     (`contexts`, `states`, `actions`), or arrays `R`, `w`, `nu` that are not to be estimated.
     `observe_rewards`: whether the agent sees rewards (default: yes, unless they are noisy). See
     docs/how_to_fit.md.
+
+    `reading`: the column with what was read besides the next state at each step, names of any type;
+    the model has readings then, and counts are of next states with their readings.
 
     `duplicates`: `refuse` rows that are copies of the row before them, `drop` them, or `keep` them
     as steps. `strip`, `casefold`: names that differ only in blanks around them, or in upper and
@@ -214,29 +220,36 @@ def fit(
     horizon = None if horizon is None else checked_whole("horizon", horizon, 1)
     given, share = _checked_known(known), checked_share(holdout)
     asked = Columns(
-        episode, state, action, reward, context, step, next_state, terminated, truncated
+        episode, state, action, reward, context, step, next_state, terminated, truncated, reading
     )
+    if reading is None and "readings" in given:
+        raise ModelError("known['readings'] needs the column of the readings: reading='column'")
     mixture: Mixture | None = None
     held: Tally | None = None
     with named_log(log):
         if context is None or contexts is not None:
+            if reading is not None:
+                raise ModelError(
+                    "readings need a log whose contexts are written down: contexts are guessed by "
+                    "next states and rewards alone"
+                )
             if share:
                 raise ModelError(
                     "holdout needs a log whose contexts are written down; here are none"
                 )
             from latentmdp.fitting.mixture.unlabelled import read_unlabelled  # which loads slowly
 
-            reading, tally, mixture = read_unlabelled(
+            found_in, tally, mixture = read_unlabelled(
                 log, asked, given, horizon, discount, chunk_rows, contexts, seed, options
             )
         else:
-            reading, tally, held = read_log(
+            found_in, tally, held = read_log(
                 log, asked, given, horizon, discount, chunk_rows, share, options
             )
-        reading.refuse()
-        _check_not_empty(reading, tally, held)
+        found_in.refuse()
+        _check_not_empty(found_in, tally, held)
     found = fit_from_tally(
-        reading, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
+        found_in, tally, horizon=horizon, prior=prior, unseen=unseen, known=given,
         observe_rewards=observe_rewards, discount=discount, held=held, rewards=rewards,
         total_range=total_range,
     )  # fmt: skip
@@ -304,8 +317,8 @@ def fit_from_tally(
 ) -> Fit:
     """The fit of a log that has been counted; `held`: the tally of the episodes held out of it."""
     names = reading.names
-    sizes = len(names.contexts), len(names.states), len(names.actions)
-    order = names.contexts.order(), names.states.order(), names.actions.order()
+    sizes = [max(len(kind), 1) for kind in names.kinds]
+    order = [kind.order() for kind in names.kinds]
     parts = [part.renumbered(*order) for part in (tally, held) if part is not None]
     with_end, whole = bool(known.get("end")), None
     if held is not None:
@@ -349,6 +362,8 @@ def _fit_of(
         "state_names": names.states.ordered(),
         "action_names": names.actions.ordered(),
     }
+    if len(names.readings):
+        labels["reading_names"] = names.readings.ordered()
     if counts.end is not None:
         labels["state_names"] += (_new_name(END, labels["state_names"]),)
     longest = len(counts.lengths) - 1
@@ -364,7 +379,7 @@ def _fit_of(
     found = estimate(counts, assumed)
     return Fit(
         found.model,
-        {kind: labels[f"{kind[:-1]}_names"] for kind in ("contexts", "states", "actions")},
+        {kind: labels[f"{kind[:-1]}_names"] for kind in NAMED if f"{kind[:-1]}_names" in labels},
         counts,
         found,
         assumed,

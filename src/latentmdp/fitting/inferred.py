@@ -51,7 +51,7 @@ def inferred(
 def _about_names(reading: Reading) -> list[str]:
     """Names that somebody may not have meant; those given as known were meant."""
     said = []
-    for names in (reading.names.contexts, reading.names.states, reading.names.actions):
+    for names in reading.names.kinds:
         doubtful = [name for name in names.ordered() if name in NO_NUMBER and not names.fixed]
         if doubtful:
             said.append(f"{doubtful[0]!r} was taken as the name of a {names.what} (a missing value "

@@ -181,7 +181,9 @@ def summarize(fit: Fit, policy: PolicyGraph | None = None) -> Summary:
         title=(
             f"{counted(fit.rows, 'row')}, {counted(fit.episodes, 'episode')}: "
             f"{counted(model.M, 'context')}, {counted(model.S, 'state')}, "
-            f"{counted(model.A, 'action')}, horizon {model.H}"
+            f"{counted(model.A, 'action')}, "
+            + (f"{counted(len(names['readings']), 'reading')}, " if "readings" in names else "")
+            + f"horizon {model.H}"
         ),
         contexts=_context_lines(fit),
         pairs=context_evidence(counts),

@@ -121,14 +121,28 @@ def _meanings(
     seen = np.stack([pair, new.next, new.symbol, new.reward], axis=1)[asked]
     distinct = np.unique(seen, axis=0)
     places = distinct[:, :3].astype(np.int64)
-    own = np.full(len(places), -1)
+    own, readings = np.full(len(places), -1), reading_numbers(old, new)
     for i, ((at, nxt, symbol), reward) in enumerate(zip(places, distinct[:, 3], strict=True)):
         s, a, n = states[at // new.A], actions[at % new.A], states[nxt]
         if min(s, a, n) >= 0:
-            read = symbol % new.readings
-            if read < old.readings:
-                own[i] = old.symbol_of(int(s), int(a), int(n), reward, reading=int(read))
+            read = int(readings[symbol % new.readings])
+            if read >= 0:
+                own[i] = old.symbol_of(int(s), int(a), int(n), reward, reading=read)
     return np.column_stack([places, own])
+
+
+def reading_numbers(old: LatentMDP, new: LatentMDP) -> Ints:
+    """`(new.readings,)` the number in `old` of each reading of `new`, -1 where there is none.
+
+    By name; where no name is common, by order.
+    """
+    names, wanted = (
+        [str(name) for name in model.reading_names or range(model.readings)] for model in (old, new)
+    )
+    number = {name: i for i, name in enumerate(names)}
+    found = np.array([number.get(name, -1) for name in wanted])
+    order = np.arange(new.readings)
+    return found if (found >= 0).any() else np.where(order < old.readings, order, -1)
 
 
 def _renumbered(policy: "PolicyGraph", model: LatentMDP, meanings: Ints) -> "PolicyGraph":

@@ -2,8 +2,8 @@
 
 Models of one problem may number its states and actions differently: a fit has the states that its
 log showed, the simulator has all of them; two parts of a log make different actions available.
-Names say what is meant. Nodes with their actions and successors are translated by names, rewards
-that were seen by their values. What the policy does not say is filled in and listed:
+Names say what is meant. Nodes with their actions and successors, and readings, are translated by
+names, rewards that were seen by their values. What the policy does not say is filled in and listed:
 
 - in states that it does not know, it plays the first available action;
 - where its action does not exist or is unavailable, too, and forgets what it remembered;
@@ -23,7 +23,11 @@ from latentmdp.errors import ModelError
 from latentmdp.model.horizons import is_infinite
 from latentmdp.model.latent_mdp import LatentMDP
 from latentmdp.policy.belief import reach_weights
-from latentmdp.policy.numbering import from_model_to_model, unknown_observations
+from latentmdp.policy.numbering import (
+    from_model_to_model,
+    reading_numbers,
+    unknown_observations,
+)
 
 if TYPE_CHECKING:
     from latentmdp.policy.graph import PolicyGraph
@@ -128,6 +132,8 @@ def needs_transfer(policy: PolicyGraph, model: Any) -> bool:
     if (own.S, own.A) != (model.S, model.A):
         return True
     if model.allowed is not None and not model.allowed[policy.state, policy.action].all():
+        return True
+    if not np.array_equal(reading_numbers(own, model), np.arange(own.readings)):
         return True
     if own.state_names == model.state_names and own.action_names == model.action_names:
         return False

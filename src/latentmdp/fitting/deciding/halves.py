@@ -44,6 +44,7 @@ def halves(log: LogCounts, rng: np.random.Generator) -> tuple[LogCounts, LogCoun
                 log,
                 row=log.row[kept],
                 next=log.next[kept],
+                reading=log.reading[kept],
                 went_on=cut,
                 sums=_dealt(log.sums, n, sign * noise[0, : len(n)]).at(kept),
                 row_sums=_dealt(log.row_sums, of_rows, sign * noise[1, : len(known)]),

@@ -187,6 +187,11 @@ def plan_fit(
             min_visits=safe.min_visits, excluded=safe.excluded,
         )  # fmt: skip
     if kind == "pessimistic":
+        if fit.log.readings > 1:
+            raise ModelError(
+                "the objective pessimistic needs a log in which nothing is read besides the next "
+                f"state and the reward; this one has {fit.log.readings} readings"
+            )
         planning = math.inf if time_limit is None else PLANNING * time_limit
         return _pessimistic(
             fit, policy_class, delta, reward_range, planning, level, draws, seed, begun, budget

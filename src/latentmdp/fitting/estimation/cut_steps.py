@@ -18,10 +18,10 @@ from latentmdp.fitting.reading.cells import LogCounts
 
 
 class CountedOutcomes(NamedTuple):
-    """Outcomes that were seen, sorted by row and next."""
+    """Outcomes that were seen, sorted by row and outcome."""
 
     row: Ints  # (n,)
-    next: Ints  # (n,)
+    outcome: Ints  # (n,) next state and reading, as in `LogCounts`
     n: Floats  # (n,)
     reward: Floats  # (n,) mean
     error: Floats  # (n,) its standard error
@@ -52,7 +52,7 @@ def with_cut_steps(
     """The outcomes of a log, and the steps that were cut off.
 
     Where no step of a row was seen to go on, staying is one of its outcomes, as often as it was cut
-    off.
+    off, with the readings of all contexts.
     """
     row, nxt, n = counts.row, counts.next, counts.sums.count.astype(np.float64)
     size = counts.M * counts.S * counts.A
@@ -63,14 +63,16 @@ def with_cut_steps(
     spread = CutSteps(np.where(known > 0, cut, 0.0), is_end)
     bare = np.flatnonzero((cut > 0) & (known == 0))
     if not len(bare):
-        return CountedOutcomes(row, nxt, n, reward, error), spread
+        return CountedOutcomes(row, counts.outcome, n, reward, error), spread
     paid = np.bincount(row, counts.sums.count * counts.sums.mean, size)[bare]
     total = counts.row_sums.count[bare] * counts.row_sums.mean[bare]
-    row, nxt = np.append(row, bare), np.append(nxt, bare // counts.A % counts.S)
-    order = np.lexsort((nxt, row))
+    which, read, share = counts.readings_of(bare)
+    stays = bare[which] // counts.A % counts.S * counts.readings + read
+    row, outcome = np.append(row, bare[which]), np.append(counts.outcome, stays)
+    order = np.lexsort((outcome, row))
     outcomes = CountedOutcomes(
-        row[order], nxt[order], np.append(n, cut[bare])[order],
-        np.append(reward, (total - paid) / cut[bare])[order],
-        np.append(error, np.zeros(len(bare)))[order],
+        row[order], outcome[order], np.append(n, cut[bare][which] * share)[order],
+        np.append(reward, ((total - paid) / cut[bare])[which])[order],
+        np.append(error, np.zeros(len(which)))[order],
     )  # fmt: skip
     return outcomes, spread

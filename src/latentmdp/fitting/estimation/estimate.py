@@ -1,8 +1,9 @@
 """From counts to a model: posterior means, and what is assumed for rows that were never seen.
 
-Each row's next state has a Dirichlet prior that counts as many visits as `prior` says, spread over
-next states as all contexts together went on from the same `(state, action)`; `prior=0` is maximum
-likelihood. First states likewise; weights have the same prior spread evenly over contexts.
+Each row's outcome, a next state with what was read on the way there, has a Dirichlet prior that
+counts as many visits as `prior` says, spread over outcomes as all contexts together went on from
+the same `(state, action)`; `prior=0` is maximum likelihood. First states likewise; weights have the
+same prior spread evenly over contexts.
 """
 
 from __future__ import annotations
@@ -76,19 +77,19 @@ class Estimate:
 
 @dataclass
 class EstimatedOutcomes:
-    """Outcomes in the making, sorted by row and next."""
+    """Outcomes in the making, sorted by row and outcome (`LogCounts.outcome`)."""
 
     row: Ints
-    next: Ints
+    outcome: Ints
     alpha: Floats
     prob: Floats
     reward: Floats
     error: Floats
 
-    def add(self, row: Ints, nxt: Ints, prob: Any, reward: Any) -> None:
+    def add(self, row: Ints, outcome: Ints, prob: Any, reward: Any) -> None:
         """Outcomes that are facts or assumptions: nothing about them is uncertain."""
         n = len(row)
-        self.row, self.next = np.append(self.row, row), np.append(self.next, nxt)
+        self.row, self.outcome = np.append(self.row, row), np.append(self.outcome, outcome)
         self.alpha = np.append(self.alpha, np.zeros(n))
         self.prob = np.append(self.prob, np.broadcast_to(prob, n))
         self.reward = np.append(self.reward, np.broadcast_to(reward, n))
@@ -102,24 +103,26 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
     n_rows = M * S * A
     final = counts.final[np.arange(n_rows) // A % S]
     rows = np.flatnonzero(final)
-    made.add(rows, rows // A % S, 1.0, 0.0)
+    made.add(rows, rows // A % S * counts.readings, 1.0, 0.0)  # nothing new is read
     seen = np.bincount(made.row, minlength=n_rows) > 0
     unseen = np.flatnonzero(~seen)
     _fill_unseen(made, counts, assumed, unseen)
     observe = _observed(counts, assumed)
-    reward = _paid(made, counts, assumed)
+    nxt, reading = np.divmod(made.outcome, counts.readings)
+    reward = _paid(made, nxt, counts, assumed)
     w, w_alpha = _weights(counts, assumed)
     nu, nu_alpha = _first_states(counts, assumed)
     context, rest = np.divmod(made.row, S * A)
     labels: dict[str, Any] = dict(assumed.names)
     model = LatentMDP.from_rows(
-        context, rest // A, rest % A, made.next, made.prob, reward, w, nu, assumed.horizon,
-        n_actions=A, observe_rewards=observe, discount=assumed.discount, max_return=None,
+        context, rest // A, rest % A, nxt, made.prob, reward, w, nu, assumed.horizon,
+        reading=reading, n_readings=counts.readings, n_actions=A, observe_rewards=observe,
+        discount=assumed.discount, max_return=None,
         allowed=available(counts) if assumed.unseen == "unavailable" else None, **labels,
     )  # fmt: skip
     return Estimate(
-        model, made.row, made.next, made.prob, made.alpha, reward, made.error, cut,
-        _places(model, made.row, made.next), w_alpha, nu_alpha, unseen,
+        model, made.row, nxt, made.prob, made.alpha, reward, made.error, cut,
+        _places(model, made.row, made.outcome), w_alpha, nu_alpha, unseen,
         *_unseen_rewards(counts, assumed, unseen),
         assumed.total_range if ends_pay_once(assumed) else None,
     )  # fmt: skip
@@ -128,39 +131,41 @@ def estimate(counts: LogCounts, assumed: Assumptions) -> Estimate:
 def _seen_outcomes(counts: LogCounts, prior: float) -> tuple[EstimatedOutcomes, CutSteps]:
     """What was seen, and with a prior what was seen in another context from the same place."""
     M, S, A = counts.M, counts.S, counts.A
+    size = S * counts.readings  # outcomes of a place
     of_row = counts.rewards_of_rows
     mean = counts.row_sums.mean[counts.row] if of_row else counts.sums.mean
-    (row, nxt, n, mean, error), cut = with_cut_steps(counts, mean, _standard_errors(counts))
+    (row, outcome, n, mean, error), cut = with_cut_steps(counts, mean, _standard_errors(counts))
     if prior > 0.0:
-        code, of_code = np.unique(row % (S * A) * S + nxt, return_inverse=True)
-        pair, which = np.divmod(code, S)
+        code, of_code = np.unique(row % (S * A) * size + outcome, return_inverse=True)
+        pair, which = np.divmod(code, size)
         together = np.bincount(of_code, n)
         share = together / np.bincount(pair, together, S * A)[pair]
         visited = counts.visits.reshape(M, S * A)[:, pair] > 0  # rows never seen stay unseen
         context, at = np.nonzero(visited)
-        wide_row, wide_next = context * (S * A) + pair[at], which[at]
-        key, seen = wide_row * S + wide_next, row * S + nxt
+        wide_row, wide = context * (S * A) + pair[at], which[at]
+        key, seen = wide_row * size + wide, row * size + outcome
         place = np.minimum(np.searchsorted(seen, key), len(seen) - 1)
         there = seen[place] == key
         n = np.where(there, n[place], 0.0)
-        mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide_next))
+        mean = np.where(there, mean[place], _rewards_elsewhere(counts, wide_row, wide))
         error = np.where(there, error[place], 0.0)
-        row, nxt, n = wide_row, wide_next, n + prior * share[at]
-    return EstimatedOutcomes(row, nxt, n, cut.shares(row, nxt, n), mean, error), cut
+        row, outcome, n = wide_row, wide, n + prior * share[at]
+    prob = cut.shares(row, outcome // counts.readings, n)
+    return EstimatedOutcomes(row, outcome, n, prob, mean, error), cut
 
 
-def _rewards_elsewhere(counts: LogCounts, row: Ints, nxt: Ints) -> Floats:
+def _rewards_elsewhere(counts: LogCounts, row: Ints, outcome: Ints) -> Floats:
     """Rewards of outcomes never seen: the row's own where it has one reward, else the contexts'."""
-    S, A = counts.S, counts.A
+    pairs, outcomes = counts.S * counts.A, counts.S * counts.readings
     own = counts.row_sums.mean[row]
     if counts.rewards_of_rows:
         return own
-    place = counts.row % (S * A) * S + counts.next
-    size = S * A * S
+    place = counts.row % pairs * outcomes + counts.outcome
+    size = pairs * outcomes
     if size <= 50_000_000:
         total = np.bincount(place, counts.sums.count, size)
         paid = np.bincount(place, counts.sums.count * counts.sums.mean, size)
-        wanted = row % (S * A) * S + nxt
+        wanted = row % pairs * outcomes + outcome
         return paid[wanted] / np.maximum(total[wanted], 1)
     return own
 
@@ -191,15 +196,17 @@ def _fill_unseen(
     paid = counts.row_sums.count[unseen] > 0  # the outcome is unknown, the reward is not
     least, once = least_reward(counts), ends_pay_once(assumed)
     reward = np.where(paid, counts.row_sums.mean[unseen], 0.0 if once else least)
+    which, read, share = counts.readings_of(unseen)
+    rows, reward = unseen[which], reward[which]
     if assumed.unseen == "uniform":
         states = np.flatnonzero(np.arange(S) != (-1 if counts.end is None else counts.end))
-        rows, nxt = np.repeat(unseen, len(states)), np.tile(states, len(unseen))
-        reward = np.repeat(reward, len(states))
+        nxt = np.tile(states, len(rows))
+        rows, read, share, reward = (np.repeat(x, len(states)) for x in (rows, read, share, reward))
         if once:
             reward = np.where((counts.final & (counts.finished > 0))[nxt], least, reward)
-        made.add(rows, nxt, 1.0 / len(states), reward)
+        made.add(rows, nxt * counts.readings + read, share / len(states), reward)
         return
-    made.add(unseen, unseen // A % S, 1.0, reward)
+    made.add(rows, rows // A % S * counts.readings + read, share, reward)
 
 
 def _refused(counts: LogCounts, assumed: Assumptions, unseen: Ints) -> ModelError:
@@ -286,13 +293,13 @@ def _observed(counts: LogCounts, assumed: Assumptions) -> bool:
     return not noisy
 
 
-def _paid(made: EstimatedOutcomes, counts: LogCounts, assumed: Assumptions) -> Floats:
+def _paid(made: EstimatedOutcomes, nxt: Ints, counts: LogCounts, assumed: Assumptions) -> Floats:
     """The rewards of outcomes; those given as known take the place of what was seen."""
     if "R" not in assumed.known:
         return made.reward
     R = known_rewards(counts, assumed)
     made.error[:] = 0.0
-    return R[made.row, made.next if R.shape[1] > 1 else 0]
+    return R[made.row, nxt if R.shape[1] > 1 else 0]
 
 
 def known_rewards(counts: LogCounts, assumed: Assumptions) -> Floats:
@@ -334,11 +341,13 @@ def _first_states(counts: LogCounts, assumed: Assumptions) -> tuple[Floats, Floa
     return alpha / alpha.sum(axis=1, keepdims=True), alpha
 
 
-def _places(model: LatentMDP, row: Ints, nxt: Ints) -> Ints:
+def _places(model: LatentMDP, row: Ints, outcome: Ints) -> Ints:
     """Where the model's outcomes are among those it was made from."""
     rows = np.arange(len(model.indptr) - 1)
     source = rows if model.allowed is None else substitute_rows(model.allowed, model.M)
-    own = np.repeat(source, np.diff(model.indptr)) * model.S + model.next
-    key = row * model.S + nxt
+    size = model.S * model.readings
+    own = np.repeat(source, np.diff(model.indptr)) * size
+    own += model.next * model.readings + model.reading
+    key = row * size + outcome
     order = np.argsort(key, kind="stable")
     return order[np.searchsorted(key[order], own)]

@@ -1,9 +1,10 @@
 """Can the data tell two contexts apart? Log Bayes factors of "they differ" against "they do not".
 
 For each place (first states, and every `(state, action)` seen in both contexts) the counts of next
-states are either drawn from two distributions or from one, each with a Dirichlet prior of 1/2 on
-every next state that either context has shown. The log Bayes factors of the places add up.
-Positive: the data speak for a difference (3 is strong, 5 is decisive); negative: for none.
+states, with their readings, are either drawn from two distributions or from one, each with a
+Dirichlet prior of 1/2 on every outcome that either context has shown. The log Bayes factors of the
+places add up. Positive: the data speak for a difference (3 is strong, 5 is decisive); negative: for
+none.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def context_evidence(counts: LogCounts) -> tuple[PairEvidence, ...]:
 
 
 def _pair(counts: LogCounts, a: int, b: int) -> PairEvidence:
-    S = counts.S
+    S = counts.S * counts.readings  # outcomes of a place
     place, mine, theirs = _side_by_side(counts, a, b)
     both = np.intersect1d(place[mine > 0] // S, place[theirs > 0] // S)
     kept = np.isin(place // S, both)
@@ -65,10 +66,8 @@ def _pair(counts: LogCounts, a: int, b: int) -> PairEvidence:
 
 
 def _side_by_side(counts: LogCounts, a: int, b: int) -> tuple[Ints, Ints, Ints]:
-    """`(state, action, next)` codes seen in either context, and the counts of both."""
-    S, A = counts.S, counts.A
-    code = counts.row % (S * A) * S + counts.next
-    context = counts.row // (S * A)
+    """`(state, action, outcome)` codes seen in either context, and the counts of both."""
+    code, context = _places(counts)
     place = np.unique(code[(context == a) | (context == b)])
     found = []
     for m in (a, b):
@@ -76,6 +75,12 @@ def _side_by_side(counts: LogCounts, a: int, b: int) -> tuple[Ints, Ints, Ints]:
         n[np.searchsorted(place, code[context == m])] = counts.sums.count[context == m]
         found.append(n)
     return place, found[0], found[1]
+
+
+def _places(counts: LogCounts) -> tuple[Ints, Ints]:
+    """`(n,)` the code of `(state, action, outcome)`, and the context of each count."""
+    context, pair = np.divmod(counts.row, counts.S * counts.A)
+    return pair * (counts.S * counts.readings) + counts.outcome, context
 
 
 def log_bayes_factors(group: Ints, mine: Ints, theirs: Ints, groups: int) -> Floats:
@@ -98,9 +103,8 @@ def _first_states(counts: LogCounts, a: int, b: int) -> float:
 
 
 def _rewards_differ(counts: LogCounts, a: int, b: int) -> int:
-    """How many `(state, action, next)` seen in both pay differently."""
-    S, A = counts.S, counts.A
-    code, context = counts.row % (S * A) * S + counts.next, counts.row // (S * A)
+    """How many `(state, action, outcome)` seen in both pay differently."""
+    code, context = _places(counts)
     mine, theirs = (np.flatnonzero(context == m) for m in (a, b))
     _, i, j = np.intersect1d(code[mine], code[theirs], return_indices=True)
     mean = counts.sums.mean

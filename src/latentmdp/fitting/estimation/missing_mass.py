@@ -39,12 +39,12 @@ class Unshown:
 
 
 def unshown(log: LogCounts, level: float = LEVEL) -> tuple[Unshown, ...]:
-    """Of contexts and of first states by episode, and of states by step.
+    """Of contexts and of first states by episode, and of states and readings by step.
 
     Steps are not independent draws; their interval is that of independent ones.
     """
     entered = log.starts.sum(axis=0) + np.bincount(log.next, log.sums.count, log.S).astype(np.int64)
-    return (
+    found = (
         _unshown("a context that the log has not shown", "episodes", log.starts.sum(axis=1), level),
         _unshown(
             "a context and first state that the log has not shown together", "episodes",
@@ -52,6 +52,10 @@ def unshown(log: LogCounts, level: float = LEVEL) -> tuple[Unshown, ...]:
         ),
         _unshown("a state that the log has not shown", "steps", entered, level),
     )  # fmt: skip
+    if log.readings == 1 or not len(log.row):
+        return found
+    read = np.bincount(log.reading, log.sums.count).astype(np.int64)
+    return *found, _unshown("a reading that the log has not shown", "steps", read, level)
 
 
 def _unshown(what: str, unit: str, counts: Ints, level: float) -> Unshown:
@@ -79,7 +83,6 @@ def missing_mass(counts: Ints, level: float = LEVEL) -> tuple[float, float, floa
 
 def not_counted(found: tuple[Unshown, ...]) -> Iterator[str]:
     """What an interval ignores, in words, where it may be more than `MENTIONED`."""
-    _, first, states = found
-    for part in (first, states):
+    for part in found[1:]:
         if part.upper > MENTIONED:
             yield f"up to {part.upper:.2g} of {part.unit} may show {part.what}"

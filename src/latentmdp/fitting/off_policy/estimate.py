@@ -110,6 +110,11 @@ def off_policy(
     check_share("level", level)
     options = ReadingOptions(on_bad, duplicates, strip, casefold, date_format)
     known = _model_of(policy, model)
+    if known.readings > 1:
+        raise ModelError(
+            "off_policy needs a model in which nothing is read besides the next state and the "
+            f"reward; this one has {known.readings} readings (fit.evaluate takes them)"
+        )
     graph, filled = in_model(policy, known)
     column = behaviour if isinstance(behaviour, str) else None
     columns = Columns(
@@ -209,7 +214,7 @@ def _joined(parts: list[Episodes], extra: tuple[str, ...]) -> Episodes:
     return Episodes(
         np.concatenate([[0], np.cumsum([n for part in parts for n in part.lengths])]),
         whole("key"), whole("context"), whole("stop"), whole("state"), whole("action"),
-        whole("reward"), whole("next"),
+        whole("reward"), whole("next"), whole("reading"),
         {name: np.concatenate([part.extra[name] for part in parts]) for name in extra},
         whole("written"),
     )  # fmt: skip

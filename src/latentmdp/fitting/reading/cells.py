@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latentmdp.csr import Ints
+from latentmdp.csr import Floats, Ints
+from latentmdp.errors import ModelError
 from latentmdp.fitting.reading.classes import Classes
 from latentmdp.fitting.reading.episodes import CENSORED
 from latentmdp.fitting.reading.exact_sums import RewardSums
@@ -28,13 +29,18 @@ from latentmdp.model.rows import reward_tolerance
 
 @dataclass(frozen=True)
 class LogCounts:
-    """Counts of a log. A row is `(m * S + s) * A + a`; outcomes are sorted by row and next."""
+    """Counts of a log. A row is `(m * S + s) * A + a`.
+
+    An outcome is a next state with a reading; they are sorted by row, next and reading.
+    """
 
     M: int
     S: int
     A: int
+    readings: int  # how many different ones; 1: the log has none
     row: Ints  # (n,) of each outcome that was seen
     next: Ints  # (n,)
+    reading: Ints  # (n,)
     sums: RewardSums  # of the rewards of each outcome
     row_sums: RewardSums  # (M*S*A,) of all rewards of a row, also where the outcome is unknown
     starts: Ints  # (M, S) first states
@@ -48,6 +54,30 @@ class LogCounts:
     cut: Ints  # (L + 1,) episodes by length that were said to have been cut off
     assumed_ended: int  # episodes taken as ended because they were shorter than others
     start_returns: RewardSums  # (M*S,) of the total rewards of episodes, by first state
+
+    @property
+    def outcome(self) -> Ints:
+        """`(n,)` next state and reading of each outcome as one number."""
+        return self.next * self.readings + self.reading
+
+    def readings_of(self, rows: Ints) -> tuple[Ints, Ints, Floats]:
+        """What is assumed to be read in rows: what all contexts together read there.
+
+        `(which, reading, share)`: `which` are places in `rows`, ascending. Where no context has
+        shown the state and action, the first reading has the share 1.
+        """
+        pairs = self.S * self.A
+        key, of_key = np.unique(
+            self.row % pairs * self.readings + self.reading, return_inverse=True
+        )
+        n, pair = np.bincount(of_key, self.sums.count, len(key)), key // self.readings
+        share = np.append(n / np.bincount(pair, n, pairs)[pair], 1.0)
+        first, end = (np.searchsorted(pair, rows % pairs, side=x) for x in ("left", "right"))
+        width = np.maximum(end - first, 1)
+        which = np.repeat(np.arange(len(rows)), width)
+        place = first[which] + np.arange(len(which)) - (np.cumsum(width) - width)[which]
+        place = np.where(end[which] > first[which], place, len(key))
+        return which, np.append(key % self.readings, 0)[place], share[place]
 
     @property
     def visits(self) -> Ints:
@@ -81,6 +111,11 @@ class LogCounts:
         That nothing happens any more in `(end)` and in final states that episodes ended in is
         known; those rows count one visit for each episode that ended.
         """
+        if self.readings > 1:
+            raise ModelError(
+                "counts for a learner need a log in which nothing is read besides the next state "
+                f"and the reward; this one has {self.readings} readings"
+            )
         over = np.flatnonzero(self.final & (self.finished > 0))
         place = np.arange(self.M)[:, None, None] * self.S + over[None, :, None]
         rows = (place * self.A + np.arange(self.A)).reshape(-1)
@@ -105,14 +140,21 @@ def same_rewards(sums: RewardSums) -> np.ndarray:
 
 
 def resolve(
-    tally: Tally, M: int, S: int, A: int, *, with_end: bool = False, whole: LogCounts | None = None
+    tally: Tally,
+    M: int,
+    S: int,
+    A: int,
+    readings: int,
+    *,
+    with_end: bool = False,
+    whole: LogCounts | None = None,
 ) -> LogCounts:
     """The counts of a tally in final numbers, with the ends of episodes understood.
 
     `with_end`: have a state for the end of episodes also if none ended. `whole`: the counts of the
     whole log that this is a part of, which decide what was an end and which states are final.
     """
-    context, state, action, kind, value = tally.cells.keys
+    context, state, action, kind, value, reading = tally.cells.keys
     lengths = tally.lengths.keys[0]
     longest = tally.longest
     acted = np.zeros(S, dtype=bool)
@@ -134,8 +176,8 @@ def resolve(
     finished = np.bincount(nxt[ends], counts[ends], S).astype(np.int64)
     row = (context * S + state) * A + action
     known = kind != CUT
-    merged = Classes.empty(2)
-    merged.add(np.stack([row, nxt])[:, known], tally.cells.sums.at(np.flatnonzero(known)))
+    merged = Classes.empty(3)
+    merged.add(np.stack([row, nxt, reading])[:, known], tally.cells.sums.at(np.flatnonzero(known)))
     rows = Classes.empty(1)
     rows.add(row[None], tally.cells.sums)
     starts = np.zeros((M, S), dtype=np.int64)
@@ -143,7 +185,7 @@ def resolve(
     by_context = Classes.empty(1)
     by_context.add(tally.starts.keys[:1], tally.starts.sums)
     return LogCounts(
-        M, S, A, merged.keys[0], merged.keys[1], merged.sums,
+        M, S, A, readings, merged.keys[0], merged.keys[1], merged.keys[2], merged.sums,
         _spread_out(rows, M * S * A), starts, _spread_out(by_context, M),
         np.bincount(lengths, tally.lengths.sums.count, longest + 1).astype(np.int64), end, finished,
         acted,

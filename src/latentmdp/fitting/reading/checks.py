@@ -107,6 +107,8 @@ def check_table(table: Table, reading: Reading, unlabelled: bool) -> Episodes:
     look.cells("unknown", columns.action, table.action == UNKNOWN, FOLLOWING)
     look.cells("missing", columns.reward, np.isnan(table.reward) & ~closing, FOLLOWING)
     look.cells("reward", columns.reward, np.abs(table.reward) >= LARGEST_REWARD, FOLLOWING)
+    look.cells("missing", columns.reading, (table.reading == MISSING) & ~closing, FOLLOWING)
+    look.cells("unknown", columns.reading, table.reading == UNKNOWN, FOLLOWING)
     nxt = _next_states(look, last)
     stop = _stops(look, last, closing)
     for column, numbers in table.extra.items():
@@ -270,7 +272,7 @@ def _good_ones(
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     return Episodes(
         indptr, table.key[new][good], context[good], stop[good], table.state[kept],
-        table.action[kept], table.reward[kept], nxt[kept],
+        table.action[kept], table.reward[kept], nxt[kept], table.reading[kept],
         {name: x[kept] for name, x in table.extra.items()},
     )  # fmt: skip
 
@@ -301,6 +303,6 @@ def _cut_ones(
     return Episodes(
         np.concatenate([[0], np.cumsum(lengths)]), table.key[look.start][good], context[good],
         stop[good], table.state[kept], table.action[kept], table.reward[kept], nxt[kept],
-        {name: x[kept] for name, x in table.extra.items()},
+        table.reading[kept], {name: x[kept] for name, x in table.extra.items()},
         np.where(look.rows_lost, np.minimum(used, steps), steps)[good],
     )  # fmt: skip

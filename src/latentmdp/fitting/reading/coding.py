@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,20 +27,26 @@ NO_STEP = np.iinfo(np.int64).min  # among whole numbers: no step was written dow
 
 @dataclass(frozen=True)
 class LogNames:
-    """The names of contexts, states and actions; one table of states for both state columns."""
+    """The names of contexts, states, actions and readings; both state columns share a table."""
 
     contexts: Names
     states: Names
     actions: Names
+    readings: Names = field(default_factory=lambda: Names("reading"))
+
+    @property
+    def kinds(self) -> tuple[Names, Names, Names, Names]:
+        """In this order everywhere: contexts, states, actions, readings."""
+        return self.contexts, self.states, self.actions, self.readings
 
     @classmethod
     def given(
         cls, known: dict[str, Any] | None = None, options: ReadingOptions | None = None
     ) -> LogNames:
-        """Names that grow, or those of `known["contexts"]`, `["states"]` and `["actions"]`."""
+        """Names that grow, or those of `known["contexts"]`, `["states"]` and so on."""
         known, options = known or {}, options or ReadingOptions()
         spelled = options.spelled if options.strip or options.casefold else None
-        kinds = ("context", "state", "action")
+        kinds = ("context", "state", "action", "reading")
         return cls(*(Names(what, known.get(f"{what}s"), spelled=spelled) for what in kinds))
 
 
@@ -56,6 +62,7 @@ class Table:
     reward: Floats
     step: np.ndarray
     next: Ints
+    reading: Ints  # 0 without a column
     terminated: np.ndarray  # int8: 1, 0, or NOT_SAID
     truncated: np.ndarray
     row: Ints  # the row's number in the whole log, from 0
@@ -103,6 +110,9 @@ def code(
     if columns.context is not None:
         context = names.contexts.codes(frame[columns.context])
     nxt = np.full(n, MISSING, dtype=np.int64)
+    read = np.zeros(n, dtype=np.int64)
+    if columns.reading is not None:
+        read = names.readings.codes(frame[columns.reading])
     state = names.states.codes(frame[columns.state])
     if columns.next_state is not None:
         nxt = names.states.codes(frame[columns.next_state])
@@ -119,6 +129,7 @@ def code(
             else np.zeros(n, dtype=np.int64)
         ),
         next=nxt,
+        reading=read,
         terminated=_marks(frame, columns.terminated, chunk),
         truncated=_marks(frame, columns.truncated, chunk),
         row=first + chunk.offset,

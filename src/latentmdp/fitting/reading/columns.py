@@ -21,6 +21,7 @@ MEANING = {
 }
 LISTED = 200  # characters of a list of columns in a message
 NEEDED = ("episode", "state", "action", "reward")
+ASKED = ("context", "reading")  # optional, and used only if they were named
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Columns:
     next_state: str | None = None
     terminated: str | None = None
     truncated: str | None = None
+    reading: str | None = None
     extra: tuple[str, ...] = ()  # numbers that go along with the rows
     said: tuple[str, ...] = ()  # what was found without being named, in words
 
@@ -44,6 +46,12 @@ class Columns:
         """All columns to be read, each once."""
         named = [getattr(self, f.name) for f in fields(self) if f.name not in ("extra", "said")]
         return list(dict.fromkeys([name for name in named if name is not None] + [*self.extra]))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that hold names."""
+        named = [self.state, self.action, self.context, self.next_state, self.reading]
+        return [name for name in named if name is not None]
 
     def found_in(self, present: Sequence[str]) -> Columns:
         """The same columns, checked against those of a log, and the usual optional ones added."""
@@ -55,7 +63,7 @@ class Columns:
             )
         missing = {
             role: name
-            for role in (*NEEDED, "context", *USUAL)
+            for role in (*NEEDED, *ASKED, *USUAL)
             if (name := getattr(self, role)) is not None and name not in there
         }
         if missing:
@@ -74,7 +82,7 @@ class Columns:
         for name in self.extra:
             if name not in there:
                 raise ModelError(f"the log must have a column {name!r}; there is none")
-        roles = [role for role in (*NEEDED, "context", *USUAL) if getattr(self, role) is not None]
+        roles = [role for role in (*NEEDED, *ASKED, *USUAL) if getattr(self, role) is not None]
         taken = [getattr(self, role) for role in roles]
         twice = [name for name in taken if taken.count(name) > 1]
         if twice and sorted(r for r in roles if getattr(self, r) == twice[0]) != [

@@ -43,8 +43,8 @@ def _equal_before(table: Table) -> np.ndarray:
     """`(n,)` rows that equal the row before them in every column of the same episode."""
     same = np.zeros(len(table), dtype=bool)
     found = table.key[1:] == table.key[:-1]
-    columns = [table.step, table.state, table.action, table.reward, table.next, table.context,
-               table.terminated, table.truncated, *table.extra.values()]  # fmt: skip
+    columns = [table.step, table.state, table.action, table.reward, table.next, table.reading,
+               table.context, table.terminated, table.truncated, *table.extra.values()]  # fmt: skip
     for values in columns:
         if not found.any():
             return same

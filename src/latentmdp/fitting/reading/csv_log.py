@@ -50,9 +50,7 @@ class CsvSource:
         return max(min(self.rows, int(chunk_bytes() / max(width, 1.0))), 1)
 
     def chunks(self, columns: Columns) -> Iterator[Chunk]:
-        text = [columns.state, columns.action, columns.context, columns.next_state]
-        names = [name for name in text if name is not None]
-        header = self.header()
+        names, header = columns.names, self.header()
         # ids are text as well: as numbers, 007 would be 7 in one chunk and not in the next
         as_text = [*names, columns.episode, *(name for name in header if name not in columns.used)]
         empty = {name: [""] if name in names else NO_NUMBER for name in columns.used}

@@ -91,7 +91,7 @@ def _count_partition(
     What rows without an id say depends on their neighbours, wherever those lie: if episodes are to
     be cut there, the whole partition comes back.
     """
-    own = LogNames(*(_copy(x) for x in (names.contexts, names.states, names.actions)))
+    own = LogNames(*map(_copy, names.kinds))
     reading, tally = Reading(columns, own, options), Tally(horizon, discount)
     if not len(frame):
         return _Counted(reading, tally, [])
@@ -125,11 +125,7 @@ def _take_over(reading: Reading, tally: Tally, part: _Counted, i: int) -> None:
     theirs = part.reading
     numbers = [
         _numbers(mine, other)
-        for mine, other in (
-            (reading.names.contexts, theirs.names.contexts),
-            (reading.names.states, theirs.names.states),
-            (reading.names.actions, theirs.names.actions),
-        )
+        for mine, other in zip(reading.names.kinds, theirs.names.kinds, strict=True)
     ]
     tally.merge(part.tally.renumbered(*numbers))
     reading.problems.merge(theirs.problems)

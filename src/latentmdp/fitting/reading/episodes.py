@@ -40,6 +40,7 @@ class Episodes:
     action: Ints  # (n,)
     reward: Floats  # (n,)
     next: Ints  # (n,)
+    reading: Ints  # (n,) 0 where the log has none
     extra: dict[str, Floats]  # (n,) each
     steps: Ints | None = None  # (E,) of each episode as written down; None: those that are here
 
@@ -67,8 +68,8 @@ class Episodes:
         return Episodes(
             np.concatenate([[0], np.cumsum(self.lengths[kept])]), self.key[kept],
             self.context[kept], self.stop[kept], self.state[rows], self.action[rows],
-            self.reward[rows], self.next[rows], {name: x[rows] for name, x in self.extra.items()},
-            self.written[kept],
+            self.reward[rows], self.next[rows], self.reading[rows],
+            {name: x[rows] for name, x in self.extra.items()}, self.written[kept],
         )  # fmt: skip
 
 

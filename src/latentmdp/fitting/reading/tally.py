@@ -1,6 +1,6 @@
 """Counts of a log: how often what followed what, and sums of rewards; memory of the counts only.
 
-A cell is one kind of step, `(context, state, action, kind, value)`:
+A cell is one kind of step, `(context, state, action, kind, value, reading)`:
 
 - `MOVED`, value = next state;
 - `FINISHED`, the episode ended there: value = the next state, or -1 where the log has none;
@@ -29,7 +29,7 @@ class Tally:
 
     def __init__(self, horizon: int | None = None, discount: float = 1.0) -> None:
         self.horizon, self.discount = horizon, discount
-        self.cells = Classes.empty(5)  # context, state, action, kind, value; of step rewards
+        self.cells = Classes.empty(6)  # see the module; of step rewards
         self.starts = Classes.empty(2)  # context, first state; of the episodes' returns
         self.lengths = Classes.empty(2)  # length, how it stopped; of the returns too
         self.longest = 0  # steps of the longest episode, also of one that was cut at a doubtful row
@@ -48,7 +48,10 @@ class Tally:
             kind[last[unknown & ~ended & (episodes.stop == stopped)]] = code
         stops = last[unknown & ~ended & (episodes.stop == 0)]
         value[stops] = episodes.lengths[kind[last] == STOPPED]
-        columns = (episodes.context[episodes.owner], episodes.state, episodes.action, kind, value)
+        columns = (
+            episodes.context[episodes.owner], episodes.state, episodes.action, kind, value,
+            episodes.reading,
+        )  # fmt: skip
         self.cells.add(*classes_of(columns, episodes.reward))
         returns = self._returns(episodes)
         first = episodes.state[episodes.indptr[:-1]]
@@ -75,13 +78,17 @@ class Tally:
             getattr(self, name).add(theirs.keys, theirs.sums)
         self.longest = max(self.longest, other.longest)
 
-    def renumbered(self, contexts: Ints, states: Ints, actions: Ints) -> Tally:
-        """The same tally with other numbers: `contexts[m]` for `m`, and so on."""
+    def renumbered(self, contexts: Ints, states: Ints, actions: Ints, readings: Ints) -> Tally:
+        """The same tally with other numbers: `contexts[m]` for `m`, and so on.
+
+        `readings` is empty where the log has none.
+        """
         made = Tally(self.horizon, self.discount)
-        context, state, action, kind, value = self.cells.keys
+        context, state, action, kind, value, reading = self.cells.keys
+        reading = readings[reading] if len(readings) else reading
         moved = (kind <= FINISHED) & (value >= 0)
         value = np.where(moved, states[np.where(moved, value, 0)], value)
-        keys = np.stack([contexts[context], states[state], actions[action], kind, value])
+        keys = np.stack([contexts[context], states[state], actions[action], kind, value, reading])
         made.cells.add(keys, self.cells.sums)
         made.starts.add(
             np.stack([contexts[self.starts.keys[0]], states[self.starts.keys[1]]]),

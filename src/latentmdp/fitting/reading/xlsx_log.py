@@ -89,8 +89,7 @@ class XlsxSource:
     def chunks(self, columns: Columns) -> Iterator[Chunk]:
         header, first = self.header(), 1
         place = [header.index(name) for name in columns.used]
-        names = (columns.state, columns.action, columns.context, columns.next_state)
-        none = [set(NO_VALUE) if name in names else {*NO_VALUE, *NO_NUMBER}
+        none = [set(NO_VALUE) if name in columns.names else {*NO_VALUE, *NO_NUMBER}
                 for name in columns.used]  # fmt: skip
         with self._lines(len(header)) as lines:
             next(lines, None)
