@@ -43,7 +43,7 @@ def study_of_one(tmp_path, episodes):
 @needs_proc
 @pytest.mark.parametrize("how", [pytest.param("kill", marks=pytest.mark.slow), "ctrl-c"])
 def test_a_long_run_is_taken_up_at_its_checkpoint(tmp_path, how):
-    path = study_of_one(tmp_path, 4e6)
+    path = study_of_one(tmp_path, 8e6)
     calm = lm.Study(lm.Study.load(path).spec, tmp_path / "calm").run(jobs=1)
     command = start(path)
     checkpoints = tmp_path / "long" / "checkpoints"
@@ -65,7 +65,7 @@ def test_a_long_run_is_taken_up_at_its_checkpoint(tmp_path, how):
     pd.testing.assert_frame_equal(bits(study.table()), bits(calm.table()))
     with lm.experiments.store.Store(study.folder) as store:
         row = store.run(next(study.spec.runs()).key)
-    assert 0 < row.made_by["continued_from"] < 4e6
+    assert 0 < row.made_by["continued_from"] < 8e6
     assert not list(checkpoints.glob("*"))
 
 
