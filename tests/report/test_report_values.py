@@ -81,7 +81,8 @@ def random_timed(rng):
     P = rng.dirichlet(np.full(S, 0.5), (H, M, S, A))
     R = rng.integers(-2, 3, (H, M, S, A)) / 2
     w, nu = rng.dirichlet(np.ones(M)), rng.dirichlet(np.ones(S), M)
-    return lm.LatentMDP.from_arrays(P, R, w, nu, H, max_return=None, terminal=rng.random((M, S)))
+    model = lm.LatentMDP.from_arrays(P, R, w, nu, H, max_return=None, terminal=rng.random((M, S)))
+    return step_dependent(model.time_augmented())  # what the page shows: as learners see rewards
 
 
 def random_job(seed):
