@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from logs import roll
+from strategies import random_model
 
 import latentmdp as lm
 from latentmdp.commands.cli import run
 from latentmdp.errors import TransferWarning
+from latentmdp.policy.numbering import symbols_of
 
 
 def named(model, states="s", actions="a"):
@@ -230,3 +232,26 @@ def test_what_cannot_be_transferred_is_refused():
     with pytest.raises(lm.ModelError, match="must be for H=5 steps"):
         lm.transfer(policy.for_model(model), model.replace(horizon=5, max_return=None))
     assert lm.transfer(table, model).policy.table.tolist() == table.tolist()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_symbols_of_many_outcomes_are_those_of_one(seed):
+    """Between halves of a dense log one by one took minutes, whatever the time limit."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng)
+    if seed % 3 == 0:
+        Z = rng.dirichlet(np.ones(3), (model.M, model.S, model.A))
+        model = lm.LatentMDP(
+            model.P, model.R, model.w, model.nu, model.H, Z=Z,
+            observe_rewards=model.observe_rewards, max_return=None,
+        )  # fmt: skip
+    n = 200
+    parts = [rng.integers(-1, most, n) for most in (model.S, model.A, model.S, model.readings)]
+    rewards = rng.choice(model.reward, n) + rng.choice([0.0, 1e-12, -1e-12, 1e-3], n)
+    found = symbols_of(model, *parts, rewards)
+    for i in range(n):
+        s, a, y, read = (int(x[i]) for x in parts)
+        slow = -1
+        if min(s, a, y, read) >= 0:
+            slow = model.symbol_of(s, a, y, float(rewards[i]), reading=read)
+        assert found[i] == slow
