@@ -170,6 +170,8 @@ def _data(fit: Fit, summary: Summary) -> Markup:
                                         "tells most"), pairs),
         ]  # fmt: skip
     said = [*summary.said, summary.rewards, *summary.doubtful]
+    if fit.model.readings > 1:
+        said.append(f"the model has {fit.model.readings} readings besides the next state")
     if summary.left_out_episodes:
         said.append(f"{summary.left_out_episodes:,} episodes with doubtful rows were left out")
     if summary.cut_episodes:
