@@ -96,7 +96,7 @@ def test_nothing_is_left_to_compile_and_damage_is_repaired(tmp_path):
     assert (facts["kernels"], facts["compiled"]) == (number, 0)
     whole = run(tmp_path, "-c", PLAN_AND_LEARN)
     assert whole.stderr == ""
-    for damaged in tmp_path.glob("count_simulation-*/*/*.nb?"):
+    for damaged in tmp_path.glob("counts-*/*/*.nb?"):
         damaged.write_bytes(damaged.read_bytes()[:-100])
     repaired = run(tmp_path, "-c", PLAN_AND_LEARN)
     assert repaired.stdout == whole.stdout

@@ -1,6 +1,7 @@
 """The theorem's study: its instances, its runs, its page, and (long) its one-minute version."""
 
 import math
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -172,6 +173,7 @@ def test_the_page_of_the_table_in_the_repository():
 @pytest.mark.slow
 def test_quick_version_is_the_same_on_both_engines(tmp_path):
     tables = []
+    shutil.copy(ROOT / "docs" / "study" / "theorem_runs.py", tmp_path)  # beside the study's file
     for engine in ("processes", "dask"):
         folder = tmp_path / engine
         (tmp_path / f"{engine}.toml").write_text(
