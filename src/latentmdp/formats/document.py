@@ -7,7 +7,7 @@ dense: in place of `P` and `R` the rows, `indptr (M*S*A+1,)`, `next (nnz,)`, `pr
 layout, the limit on totals, units, where there are any. The rows of unavailable actions are zero,
 or empty. Step-dependent models have `P (H,M,S,A,S)` (sparse: the rows of `(step, state)`, and
 `steps`), `allowed (H,S,A)` and rewards `terminal (M,S)` after the last step. A model that is the
-time-augmented one of such a model has `states_per_step`, and a layout of so many states. Readings
+time-augmented one of such a model has `states_per_step`, and a layout of that many states. Readings
 besides the next state are `reading (nnz,)` and their number `readings`, in sparse rows.
 """
 

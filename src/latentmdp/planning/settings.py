@@ -107,8 +107,8 @@ class PlanningSettings:
     cutting_share: float = 0.25  # this share of the time limit, if that is less
 
     # ---- controllers of few nodes (`small_controller.py`)
-    small_factors: tuple[int, ...] = (1, 2, 4)  # cutting begins with so many times the nodes
-    small_surplus: tuple[float, ...] = (1.0, 1.5, 2.0)  # and leaves so many times, to be merged
+    small_factors: tuple[int, ...] = (1, 2, 4)  # cutting begins with this many times the nodes
+    small_surplus: tuple[float, ...] = (1.0, 1.5, 2.0)  # and leaves this many times, to be merged
     small_most_solved: int = 2_000_000  # numbers in inverse matrices; else nothing is improved
     small_most_dense: int = 500_000  # numbers in the inverse matrices to begin with
     small_batches: int = 30  # in which nodes are taken out

@@ -148,7 +148,7 @@ class _Ending:
         return self._cut_down(policy, self.max_nodes), unrestricted
 
     def _cut_down(self, policy: PolicyGraph, max_nodes: int) -> PolicyGraph:
-        """A controller of at most so many nodes; the work limit does not hold for this."""
+        """A controller of at most `max_nodes` nodes; the work limit does not hold for this."""
         budget, s, once = self.budget, self.settings, self.reserve.last
         if max_nodes < policy.N and not budget.in_time(s.visits * once):
             return PolicyGraph.from_table(self.search.default_table, stationary=True)
